@@ -1,0 +1,1 @@
+"""The reasoning: pure functions over frames and values; nothing here touches a disk."""

@@ -1,0 +1,194 @@
+"""
+Names what happened to every record of the resumed window and of the reference.
+
+Each outcome is one branch, in the order of the table in docs/verdict.md; the first that fits wins.
+"""
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from ledger_audit.continuity import declared
+from ledger_audit.continuity.facts import Facts
+from ledger_audit.continuity.frames import IS_USED
+from ledger_audit.continuity.frontier import moved_past
+from ledger_audit.model import Expected, Order, Resumed
+
+_WORST_RESUMED = (
+    Resumed.REPLAYED,
+    Resumed.DUPLICATED,
+    Resumed.REPEAT_UNEXPLAINED,
+    Resumed.UNEXPECTED,
+    Resumed.VOID,
+    Resumed.MOVED,
+    Resumed.PADDING,
+    Resumed.IN_PLACE,
+    Resumed.FRESH,
+)
+_WORST_EXPECTED = (
+    Expected.SKIPPED,
+    Expected.UNDECIDED,
+    Expected.DECLARED,
+    Expected.REPEAT_MISSING,
+    Expected.PENDING,
+    Expected.MATCHED,
+)
+"""What a record is whose pieces have several outcomes."""
+
+
+@dataclass(frozen=True)
+class Classified:
+    """The two windows with an outcome for every record."""
+
+    resumed: pl.DataFrame
+    """RECORDS with `outcome`, `worst` (of all pieces of the record), `misplaced`."""
+    expected: pl.DataFrame
+    """RECORDS of the reference with `outcome`, `worst`, `beyond_end`."""
+
+
+def classify(facts: Facts, order: Order) -> Classified:
+    """Give every record of both windows its outcome; what was looked up beyond them gets none."""
+    resumed = _with_worst(_resumed(facts, order), [str(one) for one in _WORST_RESUMED])
+    expected = _with_worst(_expected(facts, order), [str(one) for one in _WORST_EXPECTED])
+    return Classified(resumed, expected)
+
+
+def _with_worst(rows: pl.DataFrame, severity: list[str]) -> pl.DataFrame:
+    rank_of = {name: index for index, name in enumerate(severity)}
+    return (
+        rows.with_columns(
+            severity=pl.col("outcome").replace_strict(rank_of, return_dtype=pl.Int8)
+        )
+        .with_columns(severity=pl.col("severity").min().over("record"))
+        .with_columns(
+            worst=pl.col("severity").replace_strict(dict(enumerate(severity)), return_dtype=pl.String)
+        )
+        .drop("severity")
+    )
+
+
+def _resumed(facts: Facts, order: Order) -> pl.DataFrame:
+    rows = facts.resumed.filter(~pl.col("beyond"))
+    matched = pl.col("ref").is_not_null()
+    repeat = pl.col("consumed") | pl.col("used_before") | pl.col("in_reference")
+    sequence = ["attempt", "rank", "step", "slot", "row", "try_seq", "key"]
+    written_twice = pl.int_range(pl.len()).over(sequence) > 0
+    proven = pl.col("covered") | (pl.col("pass_known") & pl.lit(not facts.repeats_by_design))
+    branches = [
+        (~IS_USED, Resumed.VOID),
+        (matched & (pl.col("ref_step") == pl.col("step")), Resumed.IN_PLACE),
+        (matched, Resumed.MOVED),
+        (pl.col("tail") & _is_padded(facts), Resumed.PADDING),
+        (pl.col("tail") & pl.lit(facts.size is None), Resumed.REPEAT_UNEXPLAINED),
+        (repeat & (written_twice | ~proven), Resumed.REPEAT_UNEXPLAINED),
+        (pl.col("consumed"), Resumed.REPLAYED),
+        (repeat, Resumed.DUPLICATED),
+        (_is_unexpected(facts, order), Resumed.UNEXPECTED),
+    ]
+    return rows.with_columns(
+        outcome=_first_of(branches, Resumed.FRESH),
+        misplaced=IS_USED
+        & (pl.col("ref_step") == pl.col("step"))
+        & ((pl.col("ref_rank") != pl.col("rank")) | (pl.col("ref_slot") != pl.col("slot"))),
+    )
+
+
+def _first_of(branches: list[tuple[pl.Expr, Resumed]], otherwise: Resumed) -> pl.Expr:
+    outcome = pl.lit(str(otherwise))
+    for condition, name in reversed(branches):
+        outcome = pl.when(condition).then(pl.lit(str(name))).otherwise(outcome)
+    return outcome
+
+
+def _is_padded(facts: Facts) -> pl.Expr:
+    """The repeats at the end of the record's generation are as many as a sampler adds."""
+    if facts.size is None:
+        return pl.lit(value=False)
+    return pl.col("tail_repeats").is_in(sorted(facts.recipe.paddings(facts.size)))
+
+
+def _is_unexpected(facts: Facts, order: Order) -> pl.Expr:
+    windows = facts.known.windows
+    if order == "none" or windows.reference.is_sampled or windows.resumed.is_sampled:
+        return pl.lit(value=False)
+    last = facts.reference["position"].max()
+    beyond_end = (
+        (pl.col("position") > last).fill_null(value=False)
+        if isinstance(last, int)
+        else pl.lit(value=False)
+    )
+    excused = declared.reordered(windows.resumed.attempts, windows)
+    return pl.col("covered") & ~pl.col("short_before") & ~beyond_end & ~excused
+
+
+def _expected(facts: Facts, order: Order) -> pl.DataFrame:
+    windows = facts.known.windows
+    rows = facts.reference.filter(~pl.col("beyond")).join(
+        moved_past(facts, by_place=order != "none"), on="order", how="left", maintain_order="left"
+    )
+    used_again = pl.col("key").is_in(facts.resumed.filter(IS_USED)["key"].unique().implode())
+    matched = pl.col("resumed").is_not_null() | (~IS_USED & used_again)
+    rows = rows.with_columns(
+        matched=matched,
+        declared=declared.named(windows.resumed.attempts, windows),
+        spare=_is_spare_repeat(facts),
+    )
+    left = ~pl.col("matched") & ~pl.col("declared")
+    allowed = facts.reference_recipe.largest_padding(facts.size)
+    rows = rows.with_columns(
+        spare=left
+        & pl.col("spare")
+        & ((left & pl.col("spare")).cum_sum().over("generation") <= allowed)
+    )
+    left &= ~pl.col("spare")
+    lost = pl.col("rank").is_in(sorted(_silent_ranks(facts)))
+    rows = rows.with_columns(skip=left & pl.col("past"), silent=left & ~pl.col("past") & lost)
+    rows = rows.with_columns(undecided=_may_be_held(facts))
+    outcome = (
+        pl.when("matched")
+        .then(pl.lit(str(Expected.MATCHED)))
+        .when("declared")
+        .then(pl.lit(str(Expected.DECLARED)))
+        .when("spare")
+        .then(pl.lit(str(Expected.REPEAT_MISSING)))
+        .when("undecided")
+        .then(pl.lit(str(Expected.UNDECIDED)))
+        .when("skip")
+        .then(pl.lit(str(Expected.SKIPPED)))
+        .otherwise(pl.lit(str(Expected.PENDING)))
+    )
+    return rows.with_columns(outcome=outcome)
+
+
+def _is_spare_repeat(facts: Facts) -> pl.Expr:
+    """
+    The record is a repeat that padding explains, and another world may pad less.
+
+    Its sample was consumed in this epoch, and it stands in the epoch's last step in a reference
+    that has gone past it.
+    """
+    if "epoch" not in facts.known.columns:
+        return pl.lit(value=False)
+    used = pl.concat([facts.committed.filter(IS_USED)["key"], facts.resumed.filter(IS_USED)["key"]])
+    return pl.col("at_end") & pl.col("key").is_in(used.unique().implode())
+
+
+def _silent_ranks(facts: Facts) -> frozenset[int]:
+    """Ranks of the resumed attempts that left nothing at all."""
+    attempts = facts.known.windows.resumed.attempts
+    return frozenset().union(*(attempt.missing for attempt in attempts))
+
+
+def _may_be_held(facts: Facts) -> pl.Expr:
+    """
+    As many candidates as there are records missing cannot be decided.
+
+    Those that would be skipped come first, so that what is missing never makes a skip.
+    """
+    sides = (facts.known.windows.reference, facts.known.windows.resumed)
+    if any(side.is_sampled for side in sides):
+        return pl.col("skip")
+    skips = pl.col("skip").sum()
+    as_skip = pl.col("skip") & (pl.col("skip").cum_sum() <= facts.missing)
+    as_silent = pl.col("silent") & (pl.col("silent").cum_sum() + skips <= facts.missing)
+    return as_skip | as_silent

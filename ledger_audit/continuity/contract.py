@@ -1,0 +1,112 @@
+"""
+Turns what was found into a verdict, clause by clause.
+
+`broken` beats `unproven` beats `continuous`; what is not proven by evidence is never continuous.
+"""
+
+from dataclasses import dataclass
+
+from ledger_audit.model import (
+    Amount,
+    Clause,
+    ClauseName,
+    Expected,
+    Limit,
+    Order,
+    Overlay,
+    Positions,
+    Resumed,
+    Verdict,
+)
+
+
+@dataclass(frozen=True)
+class Contract:
+    """What the stream promises: exactly once, in the given order, with nothing foreign in it."""
+
+    order: Order
+
+    def told(self) -> dict[str, str]:
+        """Give the contract as the report shows it."""
+        return {"promise": "exactly-once", "order": self.order}
+
+
+DIFF = Contract(order="relative")
+GATE = Contract(order="step")
+
+NOTHING_HOLDS = ("mixed-attempt", "resume-step-mismatch", "lineage-assumed")
+"""Limits under which nothing found can be trusted: the windows themselves may be wrong."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """All that a verdict is made of."""
+
+    resumed: dict[Resumed, Amount]
+    expected: dict[Expected, Amount]
+    overlays: dict[Overlay, Amount | None]
+    positions: Positions | None
+    broken_epochs: tuple[str, ...]
+    """A sentence for each epoch that misses samples or repeats some."""
+    did_nothing: bool
+    """The resumed attempt ended without a record while the reference holds some."""
+    limits: tuple[Limit, ...]
+
+
+def judge(contract: Contract, evidence: Evidence) -> tuple[Clause, ...]:
+    """Judge every clause of the contract."""
+    faults = {
+        ClauseName.PROMISE: _promise(evidence),
+        ClauseName.ORDER: _order(contract, evidence),
+        ClauseName.UNEXPECTED: _counted(evidence.resumed[Resumed.UNEXPECTED], "not in the reference"),
+        ClauseName.DRIFT: _drift(evidence.positions),
+    }
+    nothing_holds = [one for one in evidence.limits if one.code in NOTHING_HOLDS]
+    clauses = []
+    for name, fault in faults.items():
+        blocking = [one for one in evidence.limits if name in one.blocks]
+        if nothing_holds:
+            clauses.append(Clause(name, Verdict.UNPROVEN, nothing_holds[0].text))
+        elif fault:
+            clauses.append(Clause(name, Verdict.BROKEN, "; ".join(fault)))
+        elif blocking:
+            clauses.append(Clause(name, Verdict.UNPROVEN, blocking[0].text))
+        else:
+            clauses.append(Clause(name, Verdict.CONTINUOUS, "nothing found"))
+    return tuple(clauses)
+
+
+def _promise(evidence: Evidence) -> list[str]:
+    found = []
+    for outcome in (Resumed.REPLAYED, Resumed.DUPLICATED):
+        found += _counted(evidence.resumed[outcome], str(outcome))
+    found += _counted(evidence.expected[Expected.SKIPPED], "skipped")
+    positions = evidence.positions
+    if positions is not None and positions.repeated:
+        found.append(f"{positions.repeated} positions repeated")
+    if positions is not None and positions.holes:
+        found.append(f"{positions.holes} positions left out")
+    found += evidence.broken_epochs
+    if evidence.did_nothing:
+        found.append("the resumed attempt ended without using anything")
+    return found
+
+
+def _order(contract: Contract, evidence: Evidence) -> list[str]:
+    moved = evidence.resumed[Resumed.MOVED]
+    if contract.order == "step":
+        return _counted(moved, "at another step than in the reference")
+    disordered = evidence.overlays[Overlay.OUT_OF_ORDER]
+    if contract.order == "relative" and disordered is not None:
+        return _counted(disordered, "out of order")
+    return []
+
+
+def _drift(positions: Positions | None) -> list[str]:
+    if positions is None or not positions.drift:
+        return []
+    return [f"{positions.drift} positions hold another sample than before"]
+
+
+def _counted(amount: Amount, what: str) -> list[str]:
+    return [f"{amount.records} records {what}"] if amount.records else []

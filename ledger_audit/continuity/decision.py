@@ -1,0 +1,60 @@
+"""Says what to do now: the damage, whether to go back, and to which checkpoint."""
+
+from collections.abc import Sequence
+
+from ledger_audit.continuity.lineage import Lineage
+from ledger_audit.model import Amount, Decision, Expected, Resume, Resumed, Verdict
+
+
+def decide(judged: Sequence[Resume], lineage: Lineage) -> Decision:
+    """
+    Decide from the verdicts of all resumes (and of the whole stream, last, where there is one).
+
+    A checkpoint is safe if nothing judged broken or unproven lies before it.
+    """
+    resumes = [one for one in judged if one.from_attempt is not None]
+    verdict = Verdict.worst([one.verdict for one in judged])
+    damaged = resumes or list(judged)
+    replayed = _total([one.resumed[Resumed.REPLAYED] for one in damaged])
+    skipped = _total([one.expected[Expected.SKIPPED] for one in damaged])
+    safe = None
+    for one in resumes:
+        if one.from_attempt is not None and one.verdict != Verdict.CONTINUOUS:
+            safe = (one.from_attempt, one.checkpoint_step)
+            break
+    if not judged:
+        action, text = "find-evidence", "There is no resume to judge."
+    elif verdict == Verdict.CONTINUOUS:
+        action, text = "keep-running", "Keep running."
+    elif verdict == Verdict.BROKEN and safe is not None:
+        action = "go-back"
+        text = f"Mend the cursor and resume again from step {safe[1]} of attempt {safe[0]}."
+    elif verdict == Verdict.BROKEN:
+        action, text = "go-back", "The run did not follow its control."
+    else:
+        action, text = "find-evidence", "Settle the limits below before trusting this run."
+    return Decision(
+        action=action,  # type: ignore[arg-type]  # one of the three literals above
+        text=text,
+        replayed=replayed,
+        skipped=skipped,
+        epoch_share=_share(lineage, replayed, skipped),
+        safe_checkpoint=safe,
+    )
+
+
+def _total(amounts: Sequence[Amount]) -> Amount:
+    samples = [one.samples for one in amounts]
+    tokens = [one.tokens for one in amounts]
+    return Amount(
+        records=sum(one.records for one in amounts),
+        samples=None if None in samples else sum(one for one in samples if one is not None),
+        tokens=None if None in tokens else sum(one for one in tokens if one is not None),
+    )
+
+
+def _share(lineage: Lineage, replayed: Amount, skipped: Amount) -> float | None:
+    size = lineage.chain[-1].fingerprint.get("dataset_samples") if lineage.chain else None
+    if not isinstance(size, int) or size <= 0:
+        return None
+    return round((replayed.records + skipped.records) / size, 6)

@@ -1,0 +1,96 @@
+"""
+Reads deliberate acts: which samples a `declare` at or after the checkpoint names.
+
+A declaration takes nothing out of the reference; it only excuses.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import polars as pl
+
+from ledger_audit.continuity.lineage import Attempt
+from ledger_audit.continuity.windows import Windows
+
+_REORDERING = ("reset", "reshuffle", "blend")
+"""Acts after which the named sources go on in another order, or with other samples."""
+
+
+def acts(attempts: Iterable[Attempt], checkpoint_step: int) -> list[Mapping[str, Any]]:
+    """Give the data of every act that was declared at or after a step."""
+    return [
+        data
+        for attempt in attempts
+        for step, data in attempt.declares
+        if step is None or step >= checkpoint_step
+    ]
+
+
+def named(attempts: Iterable[Attempt], windows: Windows) -> pl.Expr:
+    """Give whether a record is named by an act: by its source, its position or its id."""
+    is_named = pl.lit(value=False)
+    for data in acts(attempts, windows.checkpoint_step):
+        is_named |= _skipped(data, windows.resumed.records.schema["sample_id"])
+        if any(data.get(kind) for kind in _REORDERING):
+            is_named |= _of_sources(data)
+    return is_named.fill_null(value=False)
+
+
+def reordered(attempts: Iterable[Attempt], windows: Windows) -> pl.Expr:
+    """Give whether a record's source was deliberately reset, reshuffled or blended anew."""
+    is_reordered = pl.lit(value=False)
+    for data in acts(attempts, windows.checkpoint_step):
+        if any(data.get(kind) for kind in _REORDERING):
+            is_reordered |= _of_sources(data)
+    return is_reordered.fill_null(value=False)
+
+
+def _of_sources(data: Mapping[str, Any]) -> pl.Expr:
+    sources = data.get("sources")
+    if sources is None:
+        for kind in _REORDERING:
+            said = data.get(kind)
+            if isinstance(said, dict | list):
+                sources = said.get("sources") if isinstance(said, dict) else said
+    if not sources:
+        return pl.lit(value=True)
+    return pl.col("source").is_in([str(source) for source in sources])
+
+
+def _skipped(data: Mapping[str, Any], id_type: pl.DataType) -> pl.Expr:
+    skip = data.get("skip")
+    if not isinstance(skip, dict):
+        return pl.lit(value=False)
+    is_named = pl.lit(value=False)
+    if ids := skip.get("ids"):
+        values = pl.Series([str(one) for one in ids]).cast(id_type, strict=False)
+        is_named |= pl.col("sample_id").is_in(values.implode())
+    for start, stop in _ranges(skip.get("positions")):
+        is_named |= (pl.col("position") >= start) & (pl.col("position") < stop)
+    if sources := skip.get("sources", data.get("sources")):
+        of_source = pl.col("source").is_in([str(source) for source in sources])
+        is_named = of_source if not (ids or skip.get("positions")) else is_named & of_source
+    return is_named.fill_null(value=False)
+
+
+def _ranges(positions: Any) -> list[tuple[int, int]]:
+    """Read a list of single positions and of half-open pairs."""
+    if not isinstance(positions, list):
+        return []
+    ranges = []
+    for one in positions:
+        if type(one) is int:
+            ranges.append((one, one + 1))
+        elif isinstance(one, list) and len(one) == 2:
+            ranges.append((int(one[0]), int(one[1])))
+    return ranges
+
+
+def skipped_positions(attempts: Iterable[Attempt], checkpoint_step: int) -> list[tuple[int, int]]:
+    """Give the half-open ranges of positions that were deliberately left out."""
+    return [
+        span
+        for data in acts(attempts, checkpoint_step)
+        if isinstance(data.get("skip"), dict)
+        for span in _ranges(data["skip"].get("positions"))
+    ]

@@ -1,0 +1,212 @@
+"""
+Knows where epochs end, how many repeats a sampler pads there, and whether a stream repeats.
+
+A generation is one epoch of one source where both are in the identity; else the whole window.
+"""
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from ledger_audit.continuity.frames import IS_USED, SEQUENCE, Side
+from ledger_audit.continuity.identity import Keyed
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a side deals its stream, measured on its records and as its fingerprints say."""
+
+    ranks: tuple[int, ...]
+    """W of each attempt."""
+    sequences: tuple[int, ...]
+    """b: sequences a rank and slot."""
+    slots: tuple[int, ...]
+    """A: slots a step."""
+    is_distributed_sampler: bool
+
+    @property
+    def global_batch(self) -> int:
+        """The most sequences that one step holds."""
+        return max(self.ranks) * max(self.sequences) * max(self.slots)
+
+    def paddings(self, dataset_samples: int) -> frozenset[int]:
+        """Give how many repeats a sampler may add at the end of an epoch, 0 left out."""
+        units = set(self.ranks)
+        if not self.is_distributed_sampler:
+            units |= {ranks * b for ranks in self.ranks for b in self.sequences}
+            units |= {
+                ranks * b * a for ranks in self.ranks for b in self.sequences for a in self.slots
+            }
+        return frozenset(-dataset_samples % unit for unit in units) - {0}
+
+    def largest_padding(self, dataset_samples: int | None) -> int:
+        """Give the most repeats that a sampler may add at the end of an epoch."""
+        if dataset_samples is not None:
+            return max(self.paddings(dataset_samples), default=0)
+        return max(self.ranks) - 1 if self.is_distributed_sampler else self.global_batch - 1
+
+
+def recipe_of(side: Side) -> Recipe:
+    """Measure how a side deals its stream; its fingerprints may only add to what is measured."""
+    per_slot = side.within.group_by("attempt", "rank", "step", "slot", "try_seq").agg(
+        pl.struct(SEQUENCE).n_unique().alias("n")
+    )
+    per_step = side.within.group_by("attempt", "rank", "step").agg(pl.col("slot").n_unique())
+    says = [attempt.fingerprint for attempt in side.attempts]
+    return Recipe(
+        ranks=_counts([len(attempt.everyone) for attempt in side.attempts]),
+        sequences=_counts([per_slot["n"].max(), *(one.get("micro_batch_size") for one in says)]),
+        slots=_counts([per_step["slot"].max(), *(one.get("accumulation") for one in says)]),
+        is_distributed_sampler=bool(says)
+        and all(one.get("sampler") == "DistributedSampler" for one in says),
+    )
+
+
+def _counts(found: list[object]) -> tuple[int, ...]:
+    return tuple(sorted({value for value in found if isinstance(value, int) and value > 0})) or (1,)
+
+
+def dataset_samples(known: Keyed) -> int | None:
+    """
+    Give N, the samples of one epoch; null where it is not logged or its unit cannot be told.
+
+    Packed rows and several sources have no single N.
+    """
+    sides = known.windows.sides
+    said = {
+        attempt.fingerprint.get("dataset_samples") for side in sides for attempt in side.attempts
+    }
+    newest = known.windows.resumed.attempts[-1].fingerprint.get("dataset_samples")
+    if len(said - {None}) != 1 or not isinstance(newest, int) or newest <= 0:
+        return None
+    for side in sides:
+        sequences = side.records.select(pl.struct(SEQUENCE).n_unique()).item()
+        is_packed = sequences < side.records["record"].n_unique()
+        if is_packed or ("source" in known.columns and side.records["source"].n_unique() > 1):
+            return None
+    return newest
+
+
+def with_generations(known: Keyed) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
+    """Give the records of committed, reference and resumed with the column `generation`."""
+    frames = [side.records for side in known.windows.sides]
+    by = [name for name in ("source", "epoch") if name in known.columns]
+    if "epoch" not in by:
+        plain = [frame.with_columns(generation=pl.lit(0, pl.Int64)) for frame in frames]
+        return plain[0], plain[1], plain[2]
+    codes = pl.concat([frame.select(by) for frame in frames]).unique().sort(by)
+    codes = codes.with_row_index("generation").with_columns(pl.col("generation").cast(pl.Int64))
+    coded = [
+        frame.join(codes, on=by, how="left", nulls_equal=True, maintain_order="left")
+        for frame in frames
+    ]
+    return coded[0], coded[1], coded[2]
+
+
+def with_repeats(rows: pl.DataFrame, committed: pl.DataFrame) -> pl.DataFrame:
+    """
+    Say of each record whether its sample had been used.
+
+    Returns:
+        `rows` with `consumed` (by a committed update at or before the checkpoint) and
+        `used_before` (by an earlier record of these rows whose try was not voided).
+    """
+    first = rows.filter(IS_USED).group_by("key").agg(pl.col("order").min().alias("first_use"))
+    return rows.join(first, on="key", how="left", maintain_order="left").with_columns(
+        consumed=pl.col("key").is_in(committed.filter(IS_USED)["key"].unique().implode()),
+        used_before=(pl.col("order") > pl.col("first_use")).fill_null(value=False),
+    ).drop("first_use")
+
+
+def ends_of(
+    rows: pl.DataFrame,
+    committed: pl.DataFrame,
+    others: pl.DataFrame,
+    *,
+    by_epoch: bool,
+    by_source: bool,
+    size: int | None,
+    largest_padding: int,
+) -> pl.DataFrame:
+    """
+    Say of each generation whether it is over in a window, and where it ends there.
+
+    Args:
+        rows: RECORDS of the window, with generations and repeats.
+        committed: RECORDS of the committed window, with generations.
+        others: further RECORDS whose generations are asked for.
+        by_epoch: generations are epochs; else there is one, of all records.
+        by_source: epochs are counted by source.
+        size: N, or null.
+        largest_padding: the most repeats that a sampler adds.
+
+    Returns:
+        generation, over, last_step (null if the window has no record of it), tail_repeats
+        (unvoided repeats in its last step), distinct (keys used, committed ones included).
+    """
+    used = rows.filter(IS_USED, ~pl.col("beyond"))
+    groups = ["source"] if by_source else []
+    every = pl.concat(
+        [frame.select("generation", "source", "epoch") for frame in (rows, committed, others)]
+    ).unique("generation")
+    both = pl.concat(
+        [used.select("generation", "key"), committed.filter(IS_USED).select("generation", "key")]
+    )
+    counted = both.group_by("generation").agg(
+        pl.col("key").n_unique().cast(pl.Int64).alias("distinct"),
+        pl.len().cast(pl.Int64).alias("uses"),
+    )
+    last = used.group_by("generation").agg(pl.col("step").max().alias("last_step"))
+    tail = (
+        used.join(last, left_on=["generation", "step"], right_on=["generation", "last_step"])
+        .filter(pl.col("consumed") | pl.col("used_before"))
+        .group_by("generation")
+        .agg(pl.col("record").n_unique().cast(pl.Int64).alias("tail_repeats"))
+    )
+    table = every.join(counted, on="generation", how="left").join(last, on="generation", how="left")
+    table = table.join(tail, on="generation", how="left").with_columns(
+        pl.col("distinct", "uses", "tail_repeats").fill_null(0)
+    )
+    over = pl.lit(value=False)
+    if size is not None:
+        over |= pl.col("distinct") >= size
+    if by_epoch:
+        newest = used.group_by(groups or [pl.lit(0)]).agg(pl.col("epoch").max().alias("newest"))
+        table = (
+            table.join(newest, on=groups, how="left", nulls_equal=True)
+            if groups
+            else table.join(newest.select("newest"), how="cross")
+        )
+        over |= (pl.col("newest") > pl.col("epoch")).fill_null(value=False)
+    elif size is not None:  # without epochs, only a single pass over the data can be over
+        over &= pl.col("uses") <= size + largest_padding
+    return table.with_columns(over=over).select(
+        "generation", "source", "epoch", "over", "last_step", "tail_repeats", "distinct"
+    )
+
+
+def repeats_by_design(
+    committed: pl.DataFrame,
+    reference: pl.DataFrame,
+    *,
+    finished: int,
+    largest_padding: int,
+) -> bool:
+    """
+    Tell whether the stream repeated before the resume, more than its padding explains.
+
+    The reference counts with the committed window: what it repeats, the resume did not cause.
+
+    Args:
+        committed: RECORDS of the committed window, keyed.
+        reference: RECORDS of the reference with repeats.
+        finished: generations that were over in either.
+        largest_padding: the most repeats that a sampler adds to one generation; 0 where the
+            size of an epoch is not logged.
+    """
+    used = committed.filter(IS_USED, ~pl.col("beyond"))
+    repeats = used.height - used["key"].n_unique()
+    repeats += reference.filter(
+        IS_USED, ~pl.col("beyond"), pl.col("consumed") | pl.col("used_before")
+    ).height
+    return repeats > finished * largest_padding

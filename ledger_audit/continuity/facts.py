@@ -1,0 +1,196 @@
+"""
+Collects the small facts that outcomes are decided from, so that each outcome is one branch.
+
+What was consumed, what repeats, how far the reference covers, where each lane's frontier stands.
+"""
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from ledger_audit.continuity import declared, epochs
+from ledger_audit.continuity.frames import IS_USED, SEQUENCE
+from ledger_audit.continuity.identity import Keyed
+from ledger_audit.continuity.windows import whole_through
+
+_SEVERAL = 1 << 62  # more than any ledger holds: records are missing, nobody knows how many
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known before any record is judged."""
+
+    known: Keyed
+    committed: pl.DataFrame
+    """RECORDS with `generation`."""
+    reference: pl.DataFrame
+    """RECORDS with `generation`, `consumed`, `used_before`, `tail` (a repeat in the last step of
+    a generation that is over), and the partner `resumed`, `resumed_step` (null: unmatched)."""
+    resumed: pl.DataFrame
+    """The same with the partner `ref`, `ref_step`, `ref_rank`, `ref_slot`; and `in_reference`,
+    `covered`, `pass_known` (its generation is known), `short_before` (records are known to be
+    missing at or before its step)."""
+    ends: pl.DataFrame
+    """Generations in the resumed window."""
+    reference_ends: pl.DataFrame
+    """Generations in the reference."""
+    size: int | None
+    """N."""
+    recipe: epochs.Recipe
+    reference_recipe: epochs.Recipe
+    whole_through: int | None
+    """The last step up to which the reference is whole."""
+    covered_through: int | None
+    """The last resumed step that the reference covers."""
+    missing: int
+    """Records of the resumed window that are known to be missing."""
+    repeats_by_design: bool
+    positions_speak: bool
+    """Every used record of committed, if any, and of the resumed window has a position."""
+
+
+def gather(known: Keyed, pairs: pl.DataFrame) -> Facts:
+    """Collect the facts of one resume from its keyed windows and the matched pairs."""
+    size = epochs.dataset_samples(known)
+    recipe = epochs.recipe_of(known.windows.resumed)
+    reference_recipe = epochs.recipe_of(known.windows.reference)
+    committed, reference, resumed = epochs.with_generations(known)
+    reference = epochs.with_repeats(reference, committed)
+    resumed = epochs.with_repeats(resumed, committed)
+    by_epoch, by_source = "epoch" in known.columns, "source" in known.columns
+
+    def ends(rows: pl.DataFrame, other: pl.DataFrame, dealt: epochs.Recipe) -> pl.DataFrame:
+        return epochs.ends_of(
+            rows,
+            committed,
+            other,
+            by_epoch=by_epoch,
+            by_source=by_source,
+            size=size,
+            largest_padding=dealt.largest_padding(size),
+        )
+
+    resumed_ends = ends(resumed, reference, recipe)
+    reference_ends = ends(reference, resumed, reference_recipe)
+    reference = _with_partners(_with_tail(reference, reference_ends), resumed, pairs)
+    resumed = _with_reference(_with_tail(resumed, resumed_ends), reference, pairs)
+    through = whole_through(known.windows.reference, known.windows.checkpoint_step)
+    coverage = _coverage(known, reference, resumed, through)
+    resumed = resumed.join(coverage, on="step", how="left", maintain_order="left")
+    resumed = resumed.with_columns(
+        in_reference=pl.col("key").is_in(reference["key"].unique().implode()),
+        pass_known=pl.lit(by_epoch)
+        | ((pl.col("uses_through") <= size) if size is not None else pl.lit(value=False)),
+        covered=pl.col("covered").fill_null(value=False),
+    )
+    covered = coverage.filter("covered")["step"].max()
+    finished = pl.concat([reference_ends, resumed_ends]).filter("over")["generation"].n_unique()
+    missing = known.windows.resumed.missing
+    return Facts(
+        known=known,
+        committed=committed,
+        reference=reference,
+        resumed=resumed,
+        ends=resumed_ends,
+        reference_ends=reference_ends,
+        size=size,
+        recipe=recipe,
+        reference_recipe=reference_recipe,
+        whole_through=through,
+        covered_through=covered if isinstance(covered, int) else None,
+        missing=_SEVERAL if known.windows.resumed.torn else missing,
+        repeats_by_design=epochs.repeats_by_design(
+            committed,
+            reference,
+            finished=finished,
+            largest_padding=0 if size is None else reference_recipe.largest_padding(size),
+        ),
+        positions_speak=_positions_speak(committed, resumed),
+    )
+
+
+def _positions_speak(committed: pl.DataFrame, resumed: pl.DataFrame) -> bool:
+    rows = pl.concat([committed["position"], resumed["position"]])
+    return resumed.height > 0 and rows.null_count() == 0
+
+
+def _with_tail(rows: pl.DataFrame, ends: pl.DataFrame) -> pl.DataFrame:
+    last = ends.filter("over").select("generation", "tail_repeats", tail_step="last_step")
+    return rows.join(last, on="generation", how="left", maintain_order="left").with_columns(
+        at_end=(pl.col("step") == pl.col("tail_step")).fill_null(value=False),
+        tail=(pl.col("step") == pl.col("tail_step")).fill_null(value=False)
+        & (pl.col("consumed") | pl.col("used_before")),
+    )
+
+
+def _with_partners(
+    reference: pl.DataFrame, resumed: pl.DataFrame, pairs: pl.DataFrame
+) -> pl.DataFrame:
+    steps = resumed.select("order", "step").rename({"order": "resumed", "step": "resumed_step"})
+    partners = pairs.join(steps, on="resumed").rename({"reference": "order"})
+    return reference.join(partners, on="order", how="left", maintain_order="left")
+
+
+def _with_reference(
+    resumed: pl.DataFrame, reference: pl.DataFrame, pairs: pl.DataFrame
+) -> pl.DataFrame:
+    places = reference.select(
+        ref="order", ref_step="step", ref_rank="rank", ref_slot="slot", ref_beyond="beyond"
+    )
+    partners = pairs.rename({"reference": "ref", "resumed": "order"}).join(places, on="ref")
+    return resumed.join(partners, on="order", how="left", maintain_order="left")
+
+
+def _coverage(
+    known: Keyed, reference: pl.DataFrame, resumed: pl.DataFrame, through: int | None
+) -> pl.DataFrame:
+    """
+    Say of each resumed step whether the reference covers it.
+
+    Amounts are sequences, not step numbers: used through the step, known to be missing there,
+    and declared to be left out, against those of the reference through its last whole step.
+
+    Returns:
+        step, covered, short_before, uses_through (records since the run began, whatever became
+        of them).
+    """
+    windows = known.windows
+    whole = reference.filter(pl.col("step") <= (-1 if through is None else through))
+    budget = _sequences(whole)["n"].sum() if through is not None else -1
+    excused = reference.filter(
+        pl.col("resumed").is_null(), declared.named(windows.resumed.attempts, windows)
+    ).height
+    steps = windows.resumed.steps.select("step", "missing")
+    steps = steps.join(_sequences(resumed), on="step", how="full", coalesce=True)
+    uses = resumed.filter(~pl.col("beyond")).group_by("step").agg(
+        pl.col("record").n_unique().cast(pl.Int64).alias("uses")
+    )
+    steps = steps.join(uses, on="step", how="left").sort("step")
+    steps = steps.with_columns(pl.col("missing", "n", "uses").fill_null(0))
+    so_far = pl.col("missing").cum_sum()
+    before = windows.committed.records["record"].n_unique() + windows.committed.missing
+    return steps.select(
+        "step",
+        covered=pl.lit(through is not None)
+        & (pl.col("n").cum_sum() + so_far + excused <= int(budget)),
+        short_before=(so_far > 0)
+        | pl.lit(windows.reference.missing > 0)
+        | pl.lit(bool(windows.reference.torn or windows.resumed.torn)),
+        uses_through=pl.col("uses").cum_sum() + so_far + before,
+    )
+
+
+def _sequences(rows: pl.DataFrame) -> pl.DataFrame:
+    """
+    Count the sequences of each step that moved the stream on: step, n.
+
+    Left out are repeats in the last step of a generation that is over, and void tries whose
+    samples were tried again.
+    """
+    within = rows.filter(~pl.col("beyond"))
+    retried = ~IS_USED & pl.col("key").is_in(within.filter(IS_USED)["key"].unique().implode())
+    return (
+        within.filter(~pl.col("tail"), ~retried)
+        .group_by("step")
+        .agg(pl.struct(SEQUENCE).n_unique().cast(pl.Int64).alias("n"))
+    )

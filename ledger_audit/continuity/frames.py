@@ -1,0 +1,86 @@
+"""
+The frames that the steps hand to each other: columns, grain of a row, meaning of null.
+
+SAMPLES   as the archive gives them: the columns of the `samples` table and `writer`.
+RECORDS   one used record, sorted by `ORDER`, with
+            fate       `commit` or `void`: how its try ended; null: nothing ended it
+            try_seq    the `seq` of the event that ended its try; null with `fate`
+            tokens     token_end - token_start; null without a span
+            order      index in its window from 0
+            record     the `order` of the record; the same as `order` unless records were cut
+                       into intervals, where the pieces of one record share it
+            beyond     read by look-up, outside the window: known, but not judged
+            key        identity, equal in all windows where it is the same; from `identity`
+STEPS     one step of one attempt that left a record, a commit or a void:
+            step, attempt
+            committed  its update is in the weights
+            voided     every voting rank threw it away
+            whole      every logged rank has records and agrees that it was committed or voided
+            missing    records that are known to have existed and are not there
+            stray      unvoided records of a step that was not committed
+PAIRS     one matched pair: `reference` and `resumed`, both values of `order`
+"""
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from ledger_audit.continuity.lineage import Attempt
+
+ORDER = ("step", "slot", "rank", "row", "seq")
+"""The order in which the n-th left over meets the n-th."""
+
+SEQUENCE = ("attempt", "rank", "step", "slot", "row", "try_seq")
+"""What the records of one packed sequence share."""
+
+IS_USED = pl.col("fate").ne_missing("void")
+"""The try was not thrown away."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the three windows."""
+
+    records: pl.DataFrame
+    """RECORDS."""
+    steps: pl.DataFrame
+    """STEPS, sorted by step."""
+    attempts: tuple[Attempt, ...]
+    """The attempts that the window runs through, oldest first."""
+    torn: tuple[str, ...] = ()
+    """Files that cannot be read, or not to their end, and hold committed steps of the window."""
+
+    @property
+    def within(self) -> pl.DataFrame:
+        """The records of the window itself, without what was looked up beyond it."""
+        return self.records.filter(~pl.col("beyond"))
+
+    @property
+    def used(self) -> pl.DataFrame:
+        """The records whose try was not voided, looked-up ones included."""
+        return self.records.filter(IS_USED)
+
+    @property
+    def missing(self) -> int:
+        """Records of the window that are known to have existed and are not there."""
+        return int(self.steps["missing"].sum())
+
+    @property
+    def is_sampled(self) -> bool:
+        """Only some ranks were logged, on purpose."""
+        return any(attempt.is_sampled for attempt in self.attempts)
+
+
+def arranged(records: pl.DataFrame) -> pl.DataFrame:
+    """Sort records by ORDER, what was looked up beyond the window last, and number them."""
+    return (
+        records.drop("order", "record", strict=False)
+        .sort("beyond", *ORDER)
+        .with_row_index("order")
+        .with_columns(pl.col("order").cast(pl.Int64), record=pl.col("order").cast(pl.Int64))
+    )
+
+
+def count_by(rows: pl.DataFrame, *by: str) -> pl.DataFrame:
+    """Count rows by columns; the count is `n`."""
+    return rows.group_by(*by).agg(pl.len().cast(pl.Int64).alias("n"))

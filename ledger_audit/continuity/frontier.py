@@ -1,0 +1,112 @@
+"""
+Finds how far the resumed stream has moved along each lane of the reference.
+
+Every resumed step gives a lane a place; the largest place is the lane's frontier. So one early
+sample moves nothing, and a lane that only replays lags.
+"""
+
+import polars as pl
+
+from ledger_audit.continuity.facts import Facts
+from ledger_audit.continuity.frames import IS_USED
+
+END = 1 << 62
+"""The place after everything that the reference holds."""
+
+
+def moved_past(facts: Facts, *, by_place: bool) -> pl.DataFrame:
+    """
+    Say of each reference record whether the resumed stream has moved past it.
+
+    Args:
+        facts: the facts of the resume.
+        by_place: use frontiers; else only generations that are over and positions.
+
+    Returns:
+        order, past, beyond_end (the lane's frontier is the reference's end: a skip may go on).
+    """
+    over = facts.ends.select("generation", "over")
+    reference = facts.reference.join(over, on="generation", how="left", maintain_order="left")
+    whole = facts.known.windows.resumed.steps.filter("whole")["step"]
+    last_whole = whole.max() if whole.len() else -1
+    if _has_positions(facts):
+        places, place = _positions(facts), pl.col("position")
+        placed = reference.join(places, how="cross") if places.height else _unplaced(reference)
+    elif by_place:
+        places, place = _lanes(facts), pl.col("step")
+        placed = reference.join(places, on="rank", how="left", maintain_order="left")
+    else:
+        placed, place = _unplaced(reference), pl.col("step")
+    past = (place < pl.col("frontier")) | (
+        (place == pl.col("frontier")) & (pl.col("reached_at") < last_whole)
+    )
+    return placed.select(
+        "order",
+        past=past.fill_null(value=False) | pl.col("over").fill_null(value=False),
+        beyond_end=(pl.col("frontier") == END).fill_null(value=False),
+    )
+
+
+def _unplaced(reference: pl.DataFrame) -> pl.DataFrame:
+    null = pl.lit(None, pl.Int64)
+    return reference.with_columns(frontier=null, reached_at=null)
+
+
+def _has_positions(facts: Facts) -> bool:
+    positions = pl.concat([facts.reference["position"], facts.resumed["position"]])
+    return facts.resumed.height > 0 and positions.null_count() == 0
+
+
+def _furthest(places: pl.DataFrame, *by: str) -> pl.DataFrame:
+    """Reduce places to frontiers: by, frontier, reached_at (the first step that gave it)."""
+    top = pl.col("place").max()
+    return places.group_by(*by).agg(
+        top.alias("frontier"), pl.col("step").filter(pl.col("place") == top).min().alias("reached_at")
+    )
+
+
+def _positions(facts: Facts) -> pl.DataFrame:
+    """Give the one frontier of a window with positions: of each step, the smallest new one."""
+    consumed = facts.committed.filter(IS_USED)["position"].unique()
+    new = facts.resumed.filter(
+        ~pl.col("position").is_in(consumed.implode()), ~pl.col("beyond")
+    )
+    steps = new.group_by("step").agg(pl.col("position").min().alias("place"))
+    return _furthest(steps.with_columns(all=pl.lit(0)), "all").drop("all")
+
+
+def _lanes(facts: Facts) -> pl.DataFrame:
+    """Give the frontier of each lane: rank, frontier, reached_at."""
+    resumed = facts.resumed.filter(~pl.col("beyond"))
+    lanes = facts.reference.select("rank").unique()
+    matched = (
+        resumed.filter(pl.col("ref").is_not_null())
+        .group_by("step", pl.col("ref_rank").alias("rank"))
+        .agg(pl.col("ref_step").min().alias("place"))
+    )
+    used = resumed.filter(IS_USED)
+    is_off = pl.col("ref").is_null() & ~pl.col("consumed")
+    if _world_changed(facts):
+        ended = used.group_by("step").agg(is_off.all().alias("off")).filter("off")
+        ended = ended.join(lanes, how="cross")
+    else:
+        ended = used.group_by("step", "rank").agg(is_off.all().alias("off")).filter("off")
+    ended = ended.join(matched, on=["step", "rank"], how="anti")
+    places = pl.concat(
+        [
+            matched.select("step", "rank", "place"),
+            ended.select("step", "rank", place=pl.lit(END, pl.Int64)),
+        ]
+    )
+    return _furthest(places, "rank")
+
+
+def _world_changed(facts: Facts) -> bool:
+    windows = facts.known.windows
+    worlds = {
+        frozenset(ranks)
+        for side in (windows.reference, windows.resumed)
+        for attempt in side.attempts
+        for _, _, ranks in attempt.spans
+    }
+    return len(worlds) > 1

@@ -1,0 +1,122 @@
+"""Compares epochs that ended after the resume with a whole one: some faults wait for them."""
+
+import polars as pl
+
+from ledger_audit.continuity import declared
+from ledger_audit.continuity.epochs import Recipe
+from ledger_audit.continuity.facts import Facts
+from ledger_audit.continuity.frames import IS_USED, SEQUENCE
+from ledger_audit.model import LaterEpoch
+
+
+def audit_later_epochs(facts: Facts) -> tuple[LaterEpoch, ...]:
+    """
+    Compare every epoch that was over after the resume with the first whole one, or with N.
+
+    `missing` is null where nothing says how many there should be, or where records that are
+    known to be missing, unlogged ranks or declared acts may be why they are.
+    """
+    if "epoch" not in facts.known.columns:
+        return ()
+    columns = ["generation", "key", "sample_id", "step", "order", "is_void", *SEQUENCE[:2]]
+    committed = facts.committed.with_columns(is_void=~IS_USED).select(*columns)
+    resumed = facts.resumed.filter(~pl.col("beyond")).with_columns(is_void=~IS_USED)
+    lineage = pl.concat([committed, resumed.select(*columns)])
+    over = facts.ends.filter("over", pl.col("last_step").is_not_null()).sort("generation")
+    orders = _orders(lineage)
+    found = []
+    for row in over.iter_rows(named=True):
+        first = _first_whole(facts, row)
+        own = lineage.filter(pl.col("generation") == row["generation"])
+        base = None if first is None else lineage.filter(pl.col("generation") == first)
+        found.append(
+            LaterEpoch(
+                epoch=row["epoch"],
+                source=row["source"],
+                missing=_missing(facts, own, base),
+                repeated=_repeated(facts, own, base),
+                same_order_as=_same_order(facts, row, orders),
+            )
+        )
+    return tuple(found)
+
+
+def breaks(epoch: LaterEpoch, recipe: Recipe) -> bool:
+    """Tell whether an epoch misses a global batch or more, or repeats beyond its padding."""
+    return (epoch.missing or 0) >= recipe.global_batch or (epoch.repeated or 0) > 0
+
+
+def _first_whole(facts: Facts, row: dict[str, object]) -> int | None:
+    """Find the first epoch of the same source that began and ended before the checkpoint."""
+    table = facts.ends.filter(
+        "over",
+        pl.col("last_step").is_null(),
+        pl.col("source").eq_missing(pl.lit(row["source"], pl.String))
+        if "source" in facts.known.columns
+        else pl.lit(value=True),
+    )
+    present = facts.committed["generation"].unique()
+    whole = table.filter(pl.col("generation").is_in(present.implode()))["generation"].min()
+    return whole if isinstance(whole, int) else None
+
+
+def _is_excused(facts: Facts) -> bool:
+    windows = facts.known.windows
+    return (
+        facts.missing > 0
+        or windows.committed.missing > 0
+        or bool(windows.committed.torn)
+        or windows.committed.is_sampled
+        or windows.resumed.is_sampled
+        or bool(declared.acts(windows.resumed.attempts, windows.checkpoint_step))
+    )
+
+
+def _missing(facts: Facts, own: pl.DataFrame, base: pl.DataFrame | None) -> int | None:
+    wanted = base["key"].n_unique() if base is not None else facts.size
+    if wanted is None or _is_excused(facts):
+        return None
+    return max(0, wanted - own["key"].n_unique())
+
+
+def _repeated(facts: Facts, own: pl.DataFrame, base: pl.DataFrame | None) -> int | None:
+    """Count repeats beyond what padding, or the first whole epoch, explains."""
+    if base is None and facts.size is None:
+        return None
+    used = own.filter(~pl.col("is_void"))
+    repeats = used.height - used["key"].n_unique()
+    allowed = facts.recipe.largest_padding(facts.size) if facts.size is not None else 0
+    if base is not None:
+        before = base.filter(~pl.col("is_void"))
+        allowed = max(allowed, before.height - before["key"].n_unique())
+    elif facts.repeats_by_design:
+        return None
+    return max(0, repeats - allowed)
+
+
+def _orders(lineage: pl.DataFrame) -> dict[int, list[object]]:
+    """Give the samples of each generation in the order of steps."""
+    rows = lineage.filter(~pl.col("is_void")).sort("step", "order")
+    grouped = rows.group_by("generation", maintain_order=True).agg("sample_id")
+    return {row["generation"]: row["sample_id"] for row in grouped.iter_rows(named=True)}
+
+
+def _same_order(
+    facts: Facts, row: dict[str, object], orders: dict[int, list[object]]
+) -> int | None:
+    """Name an earlier epoch of the same source with exactly this one's order."""
+    own = row["generation"]
+    assert isinstance(own, int)
+    if len(orders.get(own, [])) < 2:
+        return None
+    earlier = facts.ends.filter(
+        pl.col("source").eq_missing(pl.lit(row["source"], pl.String))
+        if "source" in facts.known.columns
+        else pl.lit(value=True),
+        pl.col("epoch") < pl.lit(row["epoch"]),
+    ).sort("epoch")
+    for generation, epoch in earlier.select("generation", "epoch").iter_rows():
+        if orders.get(generation) == orders[own]:
+            assert isinstance(epoch, int)
+            return epoch
+    return None

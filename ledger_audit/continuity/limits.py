@@ -1,0 +1,241 @@
+"""
+Says what cannot be known from a ledger: each limit names the clauses it blocks and what settles it.
+
+LIMITS is the one home of their codes; `docs/limits.md` tells the same for people.
+"""
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from ledger_audit.continuity.classify import Classified
+from ledger_audit.continuity.facts import Facts
+from ledger_audit.model import ClauseName, Expected, LaterEpoch, Limit, Positions, Resumed
+
+PROMISE = (ClauseName.PROMISE,)
+STREAM = (ClauseName.PROMISE, ClauseName.ORDER, ClauseName.UNEXPECTED)
+EVERYTHING = tuple(ClauseName)
+
+LIMITS: dict[str, tuple[tuple[ClauseName, ...], str]] = {
+    "mixed-attempt": (EVERYTHING, "one start event, or equal ones, for every rank of the attempt"),
+    "resume-step-mismatch": (EVERYTHING, "a start event that names the checkpoint really loaded"),
+    "lineage-assumed": (EVERYTHING, "start events with resumed_from"),
+    "no-whole-reference-step": (
+        STREAM,
+        "a control run, positions, or a failure later after the checkpoint",
+    ),
+    "no-whole-resumed-step": (STREAM, "one more committed step of the resumed attempt"),
+    "undecided": (PROMISE, "the ledgers or records that are missing"),
+    "repeat-unexplained": (
+        PROMISE,
+        "an epoch column, dataset_samples in the fingerprint, or a control run",
+    ),
+    "rank-missing": (STREAM, "the ledgers of the missing ranks"),
+    "ranks-not-logged": (PROMISE, "a ledger of every rank"),
+    "lane-without-evidence": (PROMISE, "the dead attempt's ledgers of these ranks, or a control"),
+    "fewer-micro-batches-than-workers": (
+        STREAM,
+        "positions, a control run, or a longer rolled-back window",
+    ),
+    "unread-segment": (STREAM, "the missing or whole segment"),
+    "epoch-size-unknown": (PROMISE, "dataset_samples in the fingerprint"),
+    "no-later-epoch": ((), "another diff after the next epoch's end"),
+    "commits-assumed": ((), "commit events"),
+    "column-left-out": ((), "the column in every window"),
+    "epoch-label-changed": ((), "epoch labels that go on after a resume"),
+    "frozen-epochs": ((), "the sampler's epoch, if another order was meant"),
+    "negative-ids": ((), "ids from 0, if these are placeholders"),
+    "ids-unique-per-shard-suspected": ((), "ids qualified by their shard, or a source column"),
+}
+"""Code → the clauses that it blocks (none: a note), and what would settle it."""
+
+
+def limit(code: str, text: str) -> Limit:
+    """Make a limit of a known code."""
+    blocks, settled_by = LIMITS[code]
+    return Limit(code, blocks, text, settled_by)
+
+
+@dataclass(frozen=True)
+class Circumstances:
+    """What the caller knows about a resume beside its windows."""
+
+    has_commits: bool = True
+    is_narrow: bool = False
+    """Only a window of steps was read."""
+
+
+def find_limits(
+    facts: Facts,
+    classified: Classified,
+    positions: Positions | None,
+    later: tuple[LaterEpoch, ...],
+    around: Circumstances,
+) -> tuple[Limit, ...]:
+    """List what cannot be known about one resume, blocking limits first."""
+    found = [
+        *_of_attempts(facts),
+        *_of_windows(facts, positions),
+        *_of_outcomes(classified),
+        *_of_lanes(facts, positions),
+        *_of_epochs(facts, later, around),
+        *_of_identity(facts, around),
+    ]
+    return tuple(sorted(found, key=lambda one: not one.blocks))
+
+
+def _of_attempts(facts: Facts) -> list[Limit]:
+    windows = facts.known.windows
+    found = []
+    for attempt in {one.label: one for side in windows.sides for one in side.attempts}.values():
+        if attempt.disagreement is not None:
+            text = f"start events of attempt {attempt.label} disagree on {attempt.disagreement}"
+            found.append(limit("mixed-attempt", text))
+        if attempt.is_assumed:
+            text = f"no start event says where attempt {attempt.label} resumed from"
+            found.append(limit("lineage-assumed", text))
+    for attempt in windows.resumed.attempts:
+        first, after = attempt.first_step, attempt.resumed_at
+        if first is not None and after is not None and first <= after:
+            text = (
+                f"attempt {attempt.label} says it resumed at step {after}, but its first record is "
+                f"of step {first}: its records fit the checkpoint at step {first - 1}"
+            )
+            found.append(limit("resume-step-mismatch", text))
+    return found
+
+
+def _of_windows(facts: Facts, positions: Positions | None) -> list[Limit]:
+    windows = facts.known.windows
+    found = []
+    after = windows.checkpoint_step
+    has_positions = positions is not None and positions.expected is not None
+    if facts.whole_through is None and not (has_positions and not _is_sampled(facts)):
+        text = f"no step after {after} is whole in the reference: nothing to judge skips by"
+        found.append(limit("no-whole-reference-step", text))
+    if not windows.resumed.steps["whole"].any():
+        text = f"no step after {after} is committed with records of every rank"
+        found.append(limit("no-whole-resumed-step", text))
+    torn = dict.fromkeys((*windows.committed.torn, *windows.resumed.torn))
+    found += [
+        limit("unread-segment", f"{file} is missing or torn, and a window needs it")
+        for file in torn
+    ]
+    return found
+
+
+def _is_sampled(facts: Facts) -> bool:
+    return any(side.is_sampled for side in facts.known.windows.sides)
+
+
+def _of_outcomes(classified: Classified) -> list[Limit]:
+    found = []
+    undecided = classified.expected.filter(pl.col("worst") == Expected.UNDECIDED)["record"]
+    if count := undecided.n_unique():
+        text = f"{count} records would be skipped, but may be in what is missing or not logged"
+        found.append(limit("undecided", text))
+    repeats = classified.resumed.filter(pl.col("worst") == Resumed.REPEAT_UNEXPLAINED)["record"]
+    if count := repeats.n_unique():
+        text = f"{count} records repeat a sample, which may be padding, another pass or a replay"
+        found.append(limit("repeat-unexplained", text))
+    return found
+
+
+def _of_lanes(facts: Facts, positions: Positions | None) -> list[Limit]:
+    windows = facts.known.windows
+    found = []
+    silent = frozenset().union(*(one.missing for one in windows.resumed.attempts))
+    if silent:
+        text = f"ranks {_listed(silent)} of the resumed attempt left no ledger"
+        found.append(limit("rank-missing", text))
+    if _is_sampled(facts):
+        logged = frozenset().union(
+            *(one.logged or frozenset() for one in windows.resumed.attempts)
+        )
+        found.append(limit("ranks-not-logged", f"only ranks {_listed(logged)} are logged"))
+    dark = lanes(facts) - lanes_seen(facts)
+    if dark and not windows.reference.records.is_empty():
+        text = f"the reference has no record of ranks {_listed(dark)}"
+        found.append(limit("lane-without-evidence", text))
+    workers = max(
+        (
+            count
+            for side in (windows.reference, windows.resumed)
+            for one in side.attempts
+            if isinstance(count := one.fingerprint.get("workers"), int)
+        ),
+        default=0,
+    )
+    seen = _micro_batches(facts)
+    if positions is None and facts.whole_through is not None and seen < workers:
+        text = f"the reference shows {seen} micro-batches a rank, the loader has {workers} workers"
+        found.append(limit("fewer-micro-batches-than-workers", text))
+    return found
+
+
+def lanes(facts: Facts) -> frozenset[int]:
+    """Give the logged ranks of the reference."""
+    attempts = facts.known.windows.reference.attempts
+    return frozenset().union(*(ranks for one in attempts for *_, ranks in one.spans))
+
+
+def lanes_seen(facts: Facts) -> frozenset[int]:
+    """Give the ranks that have a record in the reference."""
+    return frozenset(facts.reference["rank"].unique())
+
+
+def _micro_batches(facts: Facts) -> int:
+    """Count the whole micro-batches that the reference shows of the rank it shows least of."""
+    if facts.whole_through is None:
+        return 0
+    counts = (
+        facts.reference.filter(pl.col("step") <= facts.whole_through)
+        .group_by("rank")
+        .agg(pl.struct("step", "slot", "try_seq").n_unique().alias("n"))["n"]
+    )
+    least = counts.min()
+    return least if isinstance(least, int) else 0
+
+
+def _of_epochs(
+    facts: Facts, later: tuple[LaterEpoch, ...], around: Circumstances
+) -> list[Limit]:
+    found = []
+    if not later:
+        text = "no epoch was over after the resume" + (
+            " within the steps that were read" if around.is_narrow else ""
+        )
+        found.append(limit("no-later-epoch", text))
+    blind = [one.epoch for one in later if one.missing is None and one.repeated is None]
+    if blind and facts.size is None and not around.is_narrow and not facts.repeats_by_design:
+        text = f"epochs {_listed(blind)} ended after the resume, and their size is not logged"
+        found.append(limit("epoch-size-unknown", text))
+    for one in later:
+        if one.same_order_as is not None:
+            text = f"epoch {one.epoch} has exactly the order of epoch {one.same_order_as}"
+            found.append(limit("frozen-epochs", text))
+    return found
+
+
+def _of_identity(facts: Facts, around: Circumstances) -> list[Limit]:
+    known = facts.known
+    found = []
+    if not around.has_commits:
+        text = "the ledger has no commit event: a step that every rank reached counts as committed"
+        found.append(limit("commits-assumed", text))
+    if known.left_out:
+        text = f"{', '.join(known.left_out)} is not logged in every window and was not compared"
+        found.append(limit("column-left-out", text))
+    if known.has_wrong_labels:
+        text = "the resumed attempt labels its epochs otherwise; the epoch was not compared"
+        found.append(limit("epoch-label-changed", text))
+    ids = pl.concat([side.records["sample_id"] for side in known.windows.sides])
+    if ids.dtype.is_integer() and (ids < 0).any():
+        found.append(limit("negative-ids", "some sample ids are negative"))
+    return found
+
+
+def _listed(values: "frozenset[int] | list[int | None]") -> str:
+    shown = sorted(value for value in values if value is not None)
+    text = ", ".join(str(value) for value in shown[:8])
+    return f"{text}, … ({len(shown)} in all)" if len(shown) > 8 else text

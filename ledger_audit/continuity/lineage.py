@@ -1,0 +1,272 @@
+"""
+Reconstructs which attempt resumed from which, and the chain that made the newest weights.
+
+The trainer's own words decide: parent and step come from the `start` events. Without any, an
+attempt is taken to resume where its first record says, and nothing about it is proven.
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import polars as pl
+
+from ledger_audit.errors import UnreadableError
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One launch of the job, as its events and the extent of its records tell it."""
+
+    label: str
+    parent: str | None = None
+    resumed_at: int | None = None
+    """C: the last step that the loaded checkpoint holds; null for a first launch."""
+    world_size: int | None = None
+    """Ranks that shard data; null where no start event says it."""
+    logged: frozenset[int] | None = None
+    """The ranks that write a ledger; null: all."""
+    fingerprint: Mapping[str, Any] = field(default_factory=dict)
+    has_end: bool = False
+    started_ns: int | None = None
+    memberships: tuple[tuple[int, frozenset[int]], ...] = ()
+    """The ranks that take part from a step on, sorted by step."""
+    declares: tuple[tuple[int | None, Mapping[str, Any]], ...] = ()
+    """Step and data of every `declare`."""
+    lost: tuple[tuple[int | None, int], ...] = ()
+    """Step and records of every `lost`."""
+    first_step: int | None = None
+    last_steps: Mapping[int, int] = field(default_factory=dict)
+    """The last step of each rank that left a record."""
+    seen: frozenset[int] = frozenset()
+    """Ranks that left a record, a commit or a void."""
+    peers: frozenset[int] = frozenset()
+    """Where no start event says the world size: ranks that the log compared with it holds."""
+    disagreement: str | None = None
+    """What the start events contradict each other about; null: nothing."""
+    is_assumed: bool = False
+    """No start event tells where it resumed from: its first record does."""
+
+    @property
+    def is_sampled(self) -> bool:
+        """Only some of its ranks write a ledger."""
+        return self.logged is not None and not self.logged >= self.everyone
+
+    @property
+    def everyone(self) -> frozenset[int]:
+        """All ranks of the launch, logged or not; those seen, where no start says how many."""
+        if self.world_size is None:
+            return self.seen | self.peers
+        return frozenset(range(self.world_size))
+
+    def participants(self, step: int) -> frozenset[int]:
+        """Give the logged ranks that take part in a step."""
+        ranks = self.everyone
+        for since, members in self.memberships:
+            if since <= step:
+                ranks = members
+        return ranks if self.logged is None else ranks & self.logged
+
+    @property
+    def spans(self) -> tuple[tuple[int | None, int | None, frozenset[int]], ...]:
+        """The logged ranks that take part, by stretches of steps: first, last (null: open)."""
+        starts = [None, *(since for since, _ in self.memberships)]
+        stretches = []
+        for since, following in zip(starts, [*starts[1:], None], strict=True):
+            until = None if following is None else following - 1
+            stretches.append((since, until, self.participants(-1 if since is None else since)))
+        return tuple(stretches)
+
+    @property
+    def missing(self) -> frozenset[int]:
+        """Logged ranks that take part and left neither a record nor a commit nor a void."""
+        return frozenset().union(*(ranks for _, _, ranks in self.spans)) - self.seen
+
+    @property
+    def last_step(self) -> int | None:
+        """The last step that any of its ranks reached."""
+        return max(self.last_steps.values(), default=None)
+
+
+@dataclass(frozen=True)
+class Lineage:
+    """The attempts of a ledger and the chain that made the newest weights."""
+
+    chain: tuple[Attempt, ...]
+    """Oldest first; each resumed from the one before it."""
+    outside: tuple[Attempt, ...]
+    """Attempts whose work is not in the newest weights."""
+
+    def until(self, index: int, resumed: int) -> int | None:
+        """
+        Give the last step that attempt `index` contributes to what attempt `resumed` loaded.
+
+        Null where nothing limits it: `resumed` is `index` itself and the newest.
+        """
+        later = self.chain[index + 1 : resumed + 1]
+        return min((one.resumed_at for one in later if one.resumed_at is not None), default=None)
+
+
+def reconstruct(acts: pl.DataFrame, extents: pl.DataFrame) -> Lineage:
+    """
+    Find the lineage of the newest weights.
+
+    Args:
+        acts: EVENTS without commits and voids, of all attempts.
+        extents: one row per attempt and rank: first_step, last_step, records, has_try.
+
+    Raises:
+        UnreadableError: attempts resume from each other in a circle, or an event's data is not
+            what its kind needs.
+    """
+    attempts = _attempts(acts, extents)
+    if not attempts:
+        return Lineage((), ())
+    parents = {attempt.parent for attempt in attempts.values()}
+    leaves = [attempt for attempt in attempts.values() if attempt.label not in parents]
+    if not leaves:
+        raise UnreadableError(
+            "the attempts " + ", ".join(sorted(attempts)) + " resume from each other in a circle",
+            hint="their start events contradict each other; remove the copied ones",
+        )
+    chain = [max(leaves, key=_age)]
+    while (parent := chain[-1].parent) is not None:
+        known = attempts.get(parent, Attempt(parent))
+        if known in chain:
+            raise UnreadableError(
+                f"attempt {chain[-1].label} resumes from its own descendant {parent}",
+                hint="its start event is wrong or was copied",
+            )
+        chain.append(known)
+    chain.reverse()
+    inside = {attempt.label for attempt in chain}
+    outside = sorted((one for one in attempts.values() if one.label not in inside), key=_age)
+    return Lineage(tuple(chain), tuple(outside))
+
+
+def _age(attempt: Attempt) -> tuple[int, list[tuple[int, str]]]:
+    """Order attempts by start time, and by the numbers in their labels where times are equal."""
+    return attempt.started_ns or 0, natural(attempt.label)
+
+
+def natural(label: str) -> list[tuple[int, str]]:
+    """Give a sort key under which `a9` precedes `a10`."""
+    parts = re.findall(r"\d+|\D+", label)
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
+
+
+def _attempts(acts: pl.DataFrame, extents: pl.DataFrame) -> dict[str, Attempt]:
+    labels = sorted({*acts["attempt"], *extents["attempt"]}, key=natural)
+    attempts: dict[str, Attempt] = {}
+    previous: Attempt | None = None
+    for label in labels:
+        events = [
+            (row["kind"], row["step"], _data(row), row)
+            for row in acts.filter(attempt=label).sort("rank", "seq").iter_rows(named=True)
+        ]
+        ranks = extents.filter(attempt=label)
+        attempts[label] = previous = _attempt(label, events, ranks, previous)
+    return attempts
+
+
+def _data(row: Mapping[str, Any]) -> dict[str, Any]:
+    text = row["data"]
+    try:
+        data = {} if text is None else json.loads(text)
+    except ValueError:
+        data = None
+    if not isinstance(data, dict):
+        raise UnreadableError(
+            f"attempt {row['attempt']} rank {row['rank']} seq {row['seq']}: the 'data' of its "
+            f"{row['kind']} event is not a JSON object",
+            hint="the writer of this event must put an object there",
+        )
+    return data
+
+
+_Event = tuple[str, int | None, dict[str, Any], Mapping[str, Any]]
+
+
+def _attempt(
+    label: str, events: Sequence[_Event], ranks: pl.DataFrame, previous: Attempt | None
+) -> Attempt:
+    starts = [data for kind, _, data, _ in events if kind == "start"]
+    first = starts[0] if starts else {}
+    origin = _origin(first, label)
+    left = ranks.filter((pl.col("records") > 0) | pl.col("has_try"))
+    first_step = left["first_step"].min()
+    first_step = first_step if isinstance(first_step, int) else None
+    is_assumed = not starts and previous is not None and first_step is not None
+    if is_assumed and previous is not None and first_step is not None:
+        origin = (previous.label, first_step - 1)
+    logged = first.get("logged_ranks")
+    times = [row["time_ns"] for kind, _, _, row in events if kind == "start" and row["time_ns"]]
+    return Attempt(
+        label=label,
+        parent=None if origin is None else origin[0],
+        resumed_at=None if origin is None else origin[1],
+        world_size=first.get("world_size"),
+        logged=None if logged is None else frozenset(logged),
+        fingerprint=first.get("fingerprint") or {},
+        has_end=any(kind == "end" for kind, *_ in events),
+        started_ns=min(times, default=None),
+        memberships=tuple(
+            sorted(
+                {
+                    (step or 0, frozenset(data.get("ranks", ())))
+                    for kind, step, data, _ in events
+                    if kind == "membership"
+                },
+                key=lambda change: (change[0], sorted(change[1])),
+            )
+        ),
+        declares=_distinct(events, "declare"),
+        lost=tuple(
+            (step, int(data.get("records", 0)))
+            for kind, step, data, _ in events
+            if kind == "lost"
+        ),
+        first_step=first_step,
+        last_steps={
+            row["rank"]: row["last_step"]
+            for row in left.iter_rows(named=True)
+            if row["last_step"] is not None
+        },
+        seen=frozenset(left["rank"]),
+        disagreement=_disagreement(starts),
+        is_assumed=is_assumed,
+    )
+
+
+def _origin(start: Mapping[str, Any], label: str) -> tuple[str, int] | None:
+    origin = start.get("resumed_from")
+    if origin is None:
+        return None
+    if not isinstance(origin, dict) or type(origin.get("step")) is not int:
+        raise UnreadableError(
+            f"attempt {label}: 'resumed_from' of its start event is {origin!r}",
+            hint='write {"attempt": LABEL, "step": N} or null',
+        )
+    return str(origin.get("attempt")), origin["step"]
+
+
+def _distinct(
+    events: Sequence[_Event], kind: str
+) -> tuple[tuple[int | None, Mapping[str, Any]], ...]:
+    """Every rank may say the same thing: keep each saying once."""
+    said = {
+        json.dumps([step, data], sort_keys=True): (step, data)
+        for this, step, data, _ in events
+        if this == kind
+    }
+    return tuple(said[text] for text in sorted(said))
+
+
+def _disagreement(starts: list[dict[str, Any]]) -> str | None:
+    for name in ("run_id", "resumed_from", "world_size", "logged_ranks"):
+        values = {json.dumps(start.get(name), sort_keys=True) for start in starts}
+        if len(values) > 1:
+            return f"{name}: {' and '.join(sorted(values))}"
+    return None

@@ -1,0 +1,88 @@
+"""Audits the places that sequences have in the global stream: a second line of evidence."""
+
+import polars as pl
+
+from ledger_audit.continuity import declared
+from ledger_audit.continuity.facts import Facts
+from ledger_audit.continuity.frames import IS_USED, SEQUENCE
+from ledger_audit.model import Positions
+
+
+def audit_positions(facts: Facts) -> Positions | None:
+    """
+    Compare the positions of the resumed window with the committed ones.
+
+    Null where a record of either has no position. Repeats count sequences; a sequence whose try
+    was voided repeats nothing and leaves no hole.
+    """
+    resumed = facts.resumed.filter(~pl.col("beyond"))
+    if not facts.positions_speak or resumed.is_empty():
+        return None
+    windows = facts.known.windows
+    committed = facts.committed.filter(IS_USED)
+    used = resumed.filter(IS_USED)
+    largest = committed["position"].max()
+    expected = largest + 1 if isinstance(largest, int) else None
+    in_first = used.filter(pl.col("step") == pl.col("step").min())["position"].min()
+    first = in_first if isinstance(in_first, int) else None
+    is_sampled = windows.resumed.is_sampled or windows.committed.is_sampled
+    shift = None if first is None or expected is None or is_sampled else first - expected
+    return Positions(
+        expected=expected,
+        first=first,
+        shift=shift,
+        repeated=_repeated(used, committed),
+        holes=None if is_sampled or expected is None else _holes(facts, resumed, expected),
+        drift=_drift(facts, used),
+    )
+
+
+def _repeated(used: pl.DataFrame, committed: pl.DataFrame) -> int:
+    """Count sequences at a position that a committed or an earlier resumed sequence had."""
+    sequences = used.select(*SEQUENCE, "position").unique()
+    consumed = sequences["position"].is_in(committed["position"].unique().implode())
+    fresh = sequences.filter(~consumed)
+    return int(consumed.sum()) + fresh.height - fresh["position"].n_unique()
+
+
+def _holes(facts: Facts, resumed: pl.DataFrame, expected: int) -> int:
+    """
+    Count positions between the committed ones and the frontier that nothing used.
+
+    The frontier is the largest of the smallest new positions of all resumed steps, so that
+    what the last step holds out of turn opens no hole. Declared skips and records known to be
+    missing excuse as many.
+    """
+    consumed = facts.committed["position"].unique()
+    new = resumed.filter(~pl.col("position").is_in(consumed.implode()))
+    reached = new.group_by("step").agg(pl.col("position").min())["position"].max()
+    if not isinstance(reached, int) or reached <= expected:
+        return 0
+    seen = pl.concat([consumed, resumed["position"]]).unique()
+    behind = seen.filter((seen >= expected) & (seen < reached))
+    holes = reached - expected - behind.len()
+    windows = facts.known.windows
+    ranges = declared.skipped_positions(windows.resumed.attempts, windows.checkpoint_step)
+    excused = {
+        position
+        for start, stop in ranges
+        for position in range(max(start, expected), min(stop, reached))
+    } - set(behind)
+    return max(0, holes - len(excused) - facts.missing)
+
+
+def _drift(facts: Facts, used: pl.DataFrame) -> int:
+    """Count resumed positions whose samples are not those that the position held before."""
+    before = pl.concat(
+        [
+            facts.committed.filter(IS_USED).select("position", "key"),
+            facts.reference.select("position", "key"),
+        ]
+    ).drop_nulls()
+    shared = used.filter(pl.col("position").is_in(before["position"].unique().implode()))
+    same = shared.join(before.unique(), on=["position", "key"], how="semi")
+    if facts.known.windows.reference.missing or facts.known.windows.committed.missing:
+        # a piece of the old sequence may be what is missing: only a wholly new one is drift
+        return shared.join(same, on="position", how="anti")["position"].n_unique()
+    other = shared.join(before.unique(), on=["position", "key"], how="anti")
+    return other["position"].n_unique()

@@ -1,0 +1,226 @@
+"""Audits one resume, from its windows to its verdict: the steps of the reasoning in their order."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from ledger_audit.continuity import limits as limit_rules
+from ledger_audit.continuity.align import align
+from ledger_audit.continuity.classify import Classified, classify
+from ledger_audit.continuity.contract import Contract, Evidence, judge
+from ledger_audit.continuity.facts import Facts, gather
+from ledger_audit.continuity.findings import amount, outcome_amounts, runs
+from ledger_audit.continuity.frames import IS_USED
+from ledger_audit.continuity.identity import identify
+from ledger_audit.continuity.later_epochs import audit_later_epochs, breaks
+from ledger_audit.continuity.order import out_of_order
+from ledger_audit.continuity.positions import audit_positions
+from ledger_audit.continuity.spans import cut_into_pieces, packing_changed
+from ledger_audit.continuity.windows import Windows
+from ledger_audit.model import (
+    Amount,
+    ClauseName,
+    Coverage,
+    Expected,
+    Finding,
+    LaterEpoch,
+    Overlay,
+    Positions,
+    Resume,
+    Resumed,
+    Shift,
+    Verdict,
+)
+
+_FOUND: dict[str, ClauseName] = {
+    Resumed.REPLAYED: ClauseName.PROMISE,
+    Resumed.DUPLICATED: ClauseName.PROMISE,
+    Resumed.REPEAT_UNEXPLAINED: ClauseName.PROMISE,
+    Resumed.UNEXPECTED: ClauseName.UNEXPECTED,
+    Resumed.MOVED: ClauseName.ORDER,
+    Expected.SKIPPED: ClauseName.PROMISE,
+    Expected.UNDECIDED: ClauseName.PROMISE,
+    Expected.REPEAT_MISSING: ClauseName.PROMISE,
+    Expected.DECLARED: ClauseName.PROMISE,
+}
+"""Outcomes that become findings, and the clause that they concern."""
+
+
+@dataclass(frozen=True)
+class Audited:
+    """One resume with the frames behind its report."""
+
+    report: Resume
+    facts: Facts
+    classified: Classified
+
+    @property
+    def has_repeats(self) -> bool:
+        """Some record repeats a sample and is neither matched nor void."""
+        rows = self.classified.resumed
+        repeat = pl.col("consumed") | pl.col("used_before") | pl.col("in_reference")
+        return rows.filter(IS_USED, pl.col("ref").is_null(), repeat).height > 0
+
+
+def audit_resume(
+    windows: Windows,
+    contract: Contract,
+    around: limit_rules.Circumstances,
+    *,
+    from_attempt: str | None,
+    to_attempt: str,
+) -> Audited:
+    """Follow the records of one resume from its windows to a verdict."""
+    facts = gather_facts(windows)
+    known = facts.known
+    classified = classify(facts, contract.order)
+    disordered = out_of_order(classified.resumed, known.windows)
+    positions = audit_positions(facts)
+    later = () if around.is_narrow else audit_later_epochs(facts)
+    limits = limit_rules.find_limits(facts, classified, positions, later, around)
+
+    spans = {"token_start", "token_end"} <= set(known.columns)
+    resumed = outcome_amounts(classified.resumed, Resumed, spans=spans)
+    expected = outcome_amounts(classified.expected, Expected, spans=spans)
+    overlays: dict[Overlay, Amount | None] = {
+        Overlay.MISPLACED: amount(classified.resumed.filter("misplaced")),
+        Overlay.OUT_OF_ORDER: amount(disordered),
+        Overlay.FORBIDDEN: amount(classified.resumed.clear()),
+    }
+    evidence = Evidence(
+        resumed={one: resumed[one] for one in Resumed},
+        expected={one: expected[one] for one in Expected},
+        overlays=overlays,
+        positions=positions,
+        broken_epochs=tuple(_told(one) for one in later if breaks(one, facts.recipe)),
+        did_nothing=_did_nothing(windows),
+        limits=limits,
+    )
+    clauses = judge(contract, evidence)
+    report = Resume(
+        from_attempt=from_attempt,
+        to_attempt=to_attempt,
+        checkpoint_step=windows.checkpoint_step,
+        verdict=Verdict.worst([clause.verdict for clause in clauses]),
+        through_step=_through(facts, positions),
+        clauses=clauses,
+        reference_kind=windows.reference_kind,
+        reference_through=facts.whole_through,
+        identity=known.columns,
+        windows=_sizes(facts),
+        coverage=_coverage(facts),
+        resumed=evidence.resumed,
+        expected=evidence.expected,
+        overlays=overlays,
+        shift=_shift(facts, classified, evidence, disordered.is_empty()),
+        positions=positions,
+        later_epochs=later,
+        findings=tuple(_findings(classified, disordered)),
+        limits=limits,
+        fingerprint_changes=_fingerprint_changes(windows),
+    )
+    return Audited(report, facts, classified)
+
+
+def gather_facts(windows: Windows) -> Facts:
+    """Key and pair the records of the windows, piece by piece where the packing changed."""
+    known = identify(windows)
+    pairs = align(known.windows.reference.records, known.windows.resumed.records)
+    if packing_changed(known, pairs):
+        known = cut_into_pieces(known)
+        pairs = align(known.windows.reference.records, known.windows.resumed.records)
+    return gather(known, pairs)
+
+
+def _told(epoch: LaterEpoch) -> str:
+    parts = []
+    if epoch.missing:
+        parts.append(f"misses {epoch.missing} samples")
+    if epoch.repeated:
+        parts.append(f"repeats {epoch.repeated} beyond its padding")
+    return f"epoch {epoch.epoch} {' and '.join(parts)}"
+
+
+def _did_nothing(windows: Windows) -> bool:
+    newest = windows.resumed.attempts[-1]
+    reached = windows.resumed.records["step"].max()
+    after = reached if isinstance(reached, int) else windows.checkpoint_step
+    left = windows.reference.records.filter(pl.col("step") > after)
+    return newest.has_end and not newest.seen and left.height > 0
+
+
+def _sizes(facts: Facts) -> dict[str, int]:
+    committed, reference, resumed = facts.known.windows.sides
+    return {
+        "committed": committed.within.filter(IS_USED)["record"].n_unique(),
+        "reference": reference.within["record"].n_unique(),
+        "resumed": resumed.within["record"].n_unique(),
+    }
+
+
+def _through(facts: Facts, positions: Positions | None) -> int | None:
+    """Give the last resumed step that the reference covers, or that positions prove."""
+    through = facts.covered_through
+    if positions is not None and positions.expected is not None:
+        whole = facts.known.windows.resumed.steps.filter("whole")["step"].max()
+        if isinstance(whole, int):
+            through = max(whole, through or 0)
+    return through
+
+
+def _coverage(facts: Facts) -> Coverage:
+    lanes = limit_rules.lanes(facts)
+    silent = frozenset().union(*(one.missing for one in facts.known.windows.resumed.attempts))
+    proven = lanes & limit_rules.lanes_seen(facts) - silent
+    return Coverage(len(lanes), len(proven) if facts.whole_through is not None else 0)
+
+
+def _shift(
+    facts: Facts, classified: Classified, evidence: Evidence, is_ordered: bool  # noqa: FBT001
+) -> Shift:
+    skipped = evidence.expected[Expected.SKIPPED]
+    replayed = evidence.resumed[Resumed.REPLAYED]
+    is_one_way = is_ordered and not (skipped.records and replayed.records)
+    speaks = is_one_way and facts.whole_through is not None
+    tokens = None
+    if speaks and skipped.tokens is not None and replayed.tokens is not None:
+        tokens = skipped.tokens - replayed.tokens
+    gone = classified.expected.filter(pl.col("worst") == Expected.SKIPPED)
+    again = classified.resumed.filter(pl.col("worst") == Resumed.REPLAYED)
+    by_rank: dict[int, int] = {}
+    for rows, sign in ((gone, 1), (again, -1)):
+        for rank, count in rows.group_by("rank").agg(pl.col("record").n_unique()).iter_rows():
+            by_rank[rank] = by_rank.get(rank, 0) + sign * int(count)
+    positions = evidence.positions
+    return Shift(
+        records=skipped.records - replayed.records if speaks else None,
+        tokens=tokens,
+        positions=None if positions is None else positions.shift,
+        by_rank=dict(sorted(by_rank.items())),
+        is_lower_bound=speaks and skipped.records > 0 and bool(gone["beyond_end"].any()),
+    )
+
+
+def _findings(classified: Classified, disordered: pl.DataFrame) -> list[Finding]:
+    found = []
+    for code, clause in _FOUND.items():
+        rows = classified.resumed if code in set(Resumed) else classified.expected
+        found += runs(rows.filter(pl.col("worst") == code), str(code), clause)
+    found += runs(disordered, str(Overlay.OUT_OF_ORDER), ClauseName.ORDER)
+    misplaced = classified.resumed.filter("misplaced")
+    found += runs(misplaced, str(Overlay.MISPLACED), ClauseName.PLACEMENT)
+    return found
+
+
+def _fingerprint_changes(windows: Windows) -> tuple[tuple[str, Any, Any], ...]:
+    """List the fingerprint keys that both sides log with different values: key, before, after."""
+    if not windows.committed.attempts or not windows.resumed.attempts:
+        return ()
+    before = windows.committed.attempts[-1].fingerprint
+    after = windows.resumed.attempts[-1].fingerprint
+    return tuple(
+        (key, before[key], after[key])
+        for key in sorted(before.keys() & after.keys())
+        if before[key] != after[key]
+    )

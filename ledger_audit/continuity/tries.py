@@ -1,0 +1,157 @@
+"""
+Says how the try of every record ended, and which steps were committed, voided, or not whole.
+
+A try is what one rank recorded for one step between two of its commits or voids.
+"""
+
+import polars as pl
+
+from ledger_audit.continuity.frames import IS_USED, arranged, count_by
+from ledger_audit.continuity.lineage import Attempt
+
+STEPS = {
+    "step": pl.Int64(),
+    "attempt": pl.String(),
+    "committed": pl.Boolean(),
+    "voided": pl.Boolean(),
+    "whole": pl.Boolean(),
+    "missing": pl.Int64(),
+    "stray": pl.Int64(),
+}
+
+
+def with_fates(records: pl.DataFrame, tries: pl.DataFrame) -> pl.DataFrame:
+    """
+    Attach to each record how its try ended: the next commit or void of its rank and step.
+
+    Args:
+        records: SAMPLES of one attempt.
+        tries: its commits and voids: rank, seq, step, kind.
+
+    Returns:
+        RECORDS without keys.
+    """
+    ends = tries.select("rank", "step", "seq", try_seq=pl.col("seq"), fate=pl.col("kind"))
+    joined = records.sort("seq").join_asof(
+        ends.sort("seq"), on="seq", by=["rank", "step"], strategy="forward", check_sortedness=False
+    )
+    return arranged(
+        joined.with_columns(
+            tokens=pl.col("token_end") - pl.col("token_start"), beyond=pl.lit(value=False)
+        )
+    )
+
+
+def steps_of(
+    attempt: Attempt,
+    records: pl.DataFrame,
+    tries: pl.DataFrame,
+    *,
+    committed_until: int | None,
+    has_commits: bool,
+) -> pl.DataFrame:
+    """
+    Judge every step of one stretch of an attempt that left a record, a commit or a void.
+
+    Args:
+        attempt: the attempt.
+        records: RECORDS of the stretch.
+        tries: its commits and voids in the stretch.
+        committed_until: the step that a later attempt resumed at: steps up to it are committed by
+            that fact. Null: they must be committed by their events.
+        has_commits: the ledger holds at least one commit event; without any, a step that every
+            rank reached is taken as committed, except the last of an attempt without an end.
+
+    Returns:
+        STEPS, sorted by step.
+    """
+    parts = []
+    for first, last, ranks in attempt.spans:
+        within = pl.lit(value=True)
+        if first is not None:
+            within &= pl.col("step") >= first
+        if last is not None:
+            within &= pl.col("step") <= last
+        within &= pl.col("rank").is_in(sorted(ranks))
+        parts.append(_stretch(attempt, records.filter(within), tries.filter(within), ranks))
+    steps = pl.concat(parts).sort("step")
+    if has_commits:
+        committed = pl.col("all_commit")
+    else:
+        reached = min((attempt.last_steps.get(rank, -1) for rank in attempt.seen), default=-1)
+        committed = pl.col("step") <= reached
+        if not attempt.has_end and attempt.last_step is not None:
+            committed &= pl.col("step") < attempt.last_step
+    if committed_until is not None:
+        committed |= pl.col("step") <= committed_until
+    steps = steps.with_columns(
+        committed=committed, attempt=pl.lit(attempt.label), missing=_with_lost(attempt)
+    )
+    return steps.with_columns(
+        whole=pl.col("whole") & (pl.col("committed") | pl.col("voided")),
+        stray=pl.when(~pl.col("committed")).then("n_used").otherwise(0),
+    ).select(list(STEPS))
+
+
+def _with_lost(attempt: Attempt) -> pl.Expr:
+    """Add what the writer itself gave up to what the commits say is missing."""
+    missing = pl.col("missing")
+    for step, records in attempt.lost:
+        if step is not None:
+            given_up = pl.when(pl.col("step") == step).then(records).otherwise(0)
+            missing = pl.max_horizontal(missing, given_up)
+    return missing.cast(pl.Int64)
+
+
+def _stretch(
+    attempt: Attempt, records: pl.DataFrame, tries: pl.DataFrame, ranks: frozenset[int]
+) -> pl.DataFrame:
+    """Count, by step, what the ranks of one membership left."""
+    voters = len(ranks - attempt.missing)
+    absent = len(ranks & attempt.missing)
+    of_rank = records.group_by("step", "rank").agg(
+        pl.len().cast(pl.Int64).alias("n"), IS_USED.sum().cast(pl.Int64).alias("n_used")
+    )
+    said = _said(records, tries)
+    empty = said.filter(pl.col("samples") == 0).select("step", "rank").unique()
+    heard = pl.concat([of_rank.select("step", "rank"), empty]).unique()
+    by_step = [
+        count_by(heard, "step").rename({"n": "n_ranks"}),
+        of_rank.group_by("step").agg(pl.col("n_used").sum(), pl.col("n_used").max().alias("peer")),
+        said.group_by("step").agg(pl.col("lost").sum()),
+        *(
+            count_by(tries.filter(kind=kind).select("step", "rank").unique(), "step").rename(
+                {"n": kind}
+            )
+            for kind in ("commit", "void")
+        ),
+    ]
+    steps = pl.concat([records.select("step"), tries.select("step")]).unique()
+    for counts in by_step:
+        steps = steps.join(counts, on="step", how="left")
+    steps = steps.with_columns(pl.exclude("step").fill_null(0))
+    return steps.select(
+        "step",
+        (pl.lit(voters > 0) & (pl.col("commit") >= voters)).alias("all_commit"),
+        (pl.lit(voters > 0) & (pl.col("void") >= voters) & (pl.col("commit") == 0)).alias("voided"),
+        ((pl.col("n_ranks") >= len(ranks)) & (pl.col("lost") == 0)).alias("whole"),
+        (pl.col("lost") + pl.col("peer") * absent).cast(pl.Int64).alias("missing"),
+        pl.col("n_used"),
+    )
+
+
+def _said(records: pl.DataFrame, tries: pl.DataFrame) -> pl.DataFrame:
+    """Compare what each commit says its try held with what is there: rank, step, samples, lost."""
+    there = count_by(
+        records.filter(pl.col("try_seq").is_not_null()), "rank", "step", "try_seq"
+    )
+    return (
+        tries.filter((pl.col("kind") == "commit") & pl.col("samples").is_not_null())
+        .join(there, left_on=["rank", "step", "seq"], right_on=["rank", "step", "try_seq"], how="left")
+        .select(
+            "rank",
+            "step",
+            "samples",
+            (pl.col("samples") - pl.col("n").fill_null(0)).clip(0).alias("lost"),
+        )
+    )

@@ -1,0 +1,205 @@
+"""
+Cuts the three windows of a resume out of the attempts: committed, reference, resumed.
+
+Reading is a function that the caller hands in, so that nothing here touches a disk.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import polars as pl
+
+from ledger_audit.continuity.frames import IS_USED, Side, arranged
+from ledger_audit.continuity.lineage import Attempt, Lineage
+from ledger_audit.continuity.tries import STEPS, steps_of, with_fates
+from ledger_audit.model import Unread
+
+Read = Callable[[str, int, int | None], pl.DataFrame]
+"""Attempt, first step, last step (null: open) → its records, or its commits and voids."""
+
+
+END = 1 << 62
+"""A step after every other."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where the records of one ledger come from."""
+
+    lineage: Lineage
+    records: Read
+    tries: Read
+    has_commits: bool
+    unread: tuple[Unread, ...] = ()
+
+    def none(self) -> pl.DataFrame:
+        """Give RECORDS without a row."""
+        return with_fates(self.records("", 0, None), self.tries("", 0, None))
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """The steps that one attempt contributes to a window, both ends included."""
+
+    attempt: Attempt
+    first: int
+    last: int | None
+    committed_until: int | None
+
+
+@dataclass(frozen=True)
+class Windows:
+    """The three windows of one resume."""
+
+    checkpoint_step: int
+    committed: Side
+    reference: Side
+    resumed: Side
+    reference_kind: str
+
+    @property
+    def sides(self) -> tuple[Side, Side, Side]:
+        """Committed, reference, resumed."""
+        return self.committed, self.reference, self.resumed
+
+
+def committed_window(source: Source, resumed: int, first: int | None = None) -> Side:
+    """
+    Give what the lineage had committed when attempt `resumed` of the chain began.
+
+    Void tries are kept, with their fate: they are no use, but they are no hole either.
+    """
+    chain = source.lineage.chain
+    stretches = []
+    for index, attempt in enumerate(chain[:resumed]):
+        last = source.lineage.until(index, resumed)
+        begin = 0 if attempt.resumed_at is None else attempt.resumed_at + 1
+        stretches.append(Stretch(attempt, max(begin, first or 0), last, last))
+    return _side(source, stretches)
+
+
+def rolled_back_window(source: Source, resumed: int, last: int | None = None) -> Side:
+    """Give what the parent of attempt `resumed` had done after the checkpoint: lost work."""
+    chain = source.lineage.chain
+    after = chain[resumed].resumed_at or 0
+    return _side(source, [Stretch(chain[resumed - 1], after + 1, last, None)])
+
+
+def resumed_window(source: Source, resumed: int, last: int | None = None) -> Side:
+    """
+    Give what attempt `resumed` did after its checkpoint.
+
+    It ends at the step from which the next attempt of the lineage resumed; for the newest it
+    holds the committed steps and the void tries.
+    """
+    return _settled(_side(source, [_own(source, resumed, last)]))
+
+
+def surviving_stream(source: Source, *, is_reference: bool, after: int = 0) -> Side:
+    """
+    Give the whole stream of a run after a step, through all attempts of its lineage.
+
+    Args:
+        source: the run.
+        is_reference: keep what the newest attempt did and did not commit, too.
+        after: the last step to leave out.
+    """
+    stretches = []
+    for index in range(len(source.lineage.chain)):
+        own = _own(source, index, None)
+        stretches.append(
+            Stretch(own.attempt, max(own.first, after + 1), own.last, own.committed_until)
+        )
+    side = _side(source, stretches)
+    return side if is_reference else _settled(side)
+
+
+def nothing(source: Source) -> Side:
+    """Give an empty window."""
+    return _side(source, [])
+
+
+def _own(source: Source, index: int, last: int | None) -> Stretch:
+    """Give the steps of one attempt that the newest weights went through."""
+    chain = source.lineage.chain
+    attempt = chain[index]
+    until = source.lineage.until(index, len(chain) - 1)
+    begin = 0 if attempt.resumed_at is None else attempt.resumed_at + 1
+    ends = [end for end in (until, last) if end is not None]
+    return Stretch(attempt, begin, min(ends, default=None), until)
+
+
+def _settled(side: Side) -> Side:
+    """Keep committed steps and void tries; what else was used there is kept out as stray."""
+    committed = side.steps.filter("committed").select("attempt", "step")
+    is_committed = pl.struct("attempt", "step").is_in(
+        committed.select(pl.struct("attempt", "step")).to_series().implode()
+    )
+    records = side.records.filter(is_committed | ~IS_USED)
+    last = committed["step"].max()
+    steps = side.steps
+    if isinstance(last, int):
+        # what a step without a full set of commits used, while later steps are committed, was
+        # most likely applied too: its commit is missing, and it may hold what seems skipped
+        lost = pl.when(pl.col("step") < last).then(pl.col("stray")).otherwise(0)
+        steps = steps.with_columns(missing=pl.col("missing") + lost)
+        steps = steps.filter(pl.col("committed") | pl.col("voided") | (pl.col("step") < last))
+    else:
+        steps = steps.filter("voided")
+    return replace(side, records=arranged(records), steps=steps)
+
+
+def _side(source: Source, stretches: Sequence[Stretch]) -> Side:
+    records, steps = [], []
+    torn: list[str] = []
+    for stretch in stretches:
+        label = stretch.attempt.label
+        tries = source.tries(label, stretch.first, stretch.last)
+        rows = with_fates(source.records(label, stretch.first, stretch.last), tries)
+        own = steps_of(
+            stretch.attempt,
+            rows,
+            tries,
+            committed_until=stretch.committed_until,
+            has_commits=source.has_commits,
+        )
+        for part in source.unread:
+            if part.attempt == label:
+                hit = (pl.col("step") >= (part.from_step or 0)) & (
+                    pl.col("step") <= (END if part.to_step is None else part.to_step)
+                )
+                if own.filter(hit & pl.col("committed")).height:
+                    torn.append(part.file)
+                own = own.with_columns(whole=pl.col("whole") & ~hit)
+        records.append(rows)
+        steps.append(own)
+    merged = arranged(pl.concat([source.none(), *records], how="diagonal"))
+    attempts = tuple(stretch.attempt for stretch in stretches)
+    every = pl.concat([pl.DataFrame(schema=STEPS), *steps]).sort("step")
+    return Side(merged, every, attempts, tuple(dict.fromkeys(torn)))
+
+
+def with_beyond(source: Source, side: Side, found: Sequence[tuple[Attempt, pl.DataFrame]]) -> Side:
+    """Add records that a look-up found outside a window: known, but not judged."""
+    extra = []
+    for attempt, rows in found:
+        if rows.height:
+            tries = source.tries(attempt.label, 0, None)
+            extra.append(with_fates(rows, tries).with_columns(beyond=pl.lit(value=True)))
+    if not extra:
+        return side
+    columns = side.records.columns
+    return replace(
+        side,
+        records=arranged(pl.concat([side.records, *(rows.select(columns) for rows in extra)])),
+    )
+
+
+def whole_through(side: Side, after: int) -> int | None:
+    """Give the last step up to which every step after `after` is whole; null: not one is."""
+    through = None
+    for step, whole in side.steps.filter(pl.col("step") > after).select("step", "whole").iter_rows():
+        if not whole or step != (after if through is None else through) + 1:
+            break
+        through = step
+    return through

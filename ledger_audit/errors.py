@@ -1,0 +1,43 @@
+"""How a run can end, and what can go wrong with us rather than with the data stream."""
+
+from enum import IntEnum
+
+
+class ExitCode(IntEnum):
+    """What the process returns; a crash never returns 1."""
+
+    CONTINUOUS = 0
+    BROKEN = 1
+    USAGE = 2
+    UNPROVEN = 3
+    UNREADABLE = 4
+    INTERNAL = 70
+
+
+class LedgerAuditError(Exception):
+    """
+    An error that the person in front of the screen can mend.
+
+    Args:
+        message: what is wrong, with the file and the field.
+        hint: what to do about it.
+    """
+
+    exit_code = ExitCode.INTERNAL
+
+    def __init__(self, message: str, *, hint: str) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class UsageError(LedgerAuditError):
+    """The options contradict each other or name something that is not there."""
+
+    exit_code = ExitCode.USAGE
+
+
+class UnreadableError(LedgerAuditError):
+    """An input is missing, damaged, or not what it says it is."""
+
+    exit_code = ExitCode.UNREADABLE

@@ -1,0 +1,1 @@
+"""The archive: everything that reads what the ranks wrote."""

@@ -1,0 +1,162 @@
+"""
+Finds the files of a ledger and says which of them count.
+
+A segment number of one writer counts once: the sealed copy wins over the open one, and a merged
+file wins over the segments that it names in its `replaces` metadata.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+from urllib.parse import unquote
+
+from ledger_audit.errors import UnreadableError
+
+Kind = Literal["parquet", "arrow", "jsonl", "csv"]
+
+SUFFIXES: Mapping[str, Kind] = {
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".arrow": "arrow",
+    ".arrows": "arrow",
+    ".feather": "arrow",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".csv": "csv",
+}
+
+_SEGMENT = re.compile(r"(?P<table>samples|events)-(?P<writer>.+)-(?P<number>\d{6,})\.(parquet|arrows)")
+
+
+@dataclass(frozen=True)
+class Segment:
+    """One file that a writer of ours left behind."""
+
+    path: Path
+    attempt: str
+    table: Literal["samples", "events"]
+    writer: str
+    number: int
+
+    @property
+    def is_sealed(self) -> bool:
+        """A sealed segment is Parquet; an open one is an Arrow IPC stream."""
+        return self.path.suffix == ".parquet"
+
+
+def kind_of(path: Path) -> Kind:
+    """Name the format that a file's suffix promises."""
+    try:
+        return SUFFIXES[path.suffix.lower()]
+    except KeyError:
+        raise UnreadableError(
+            f"{path}: the suffix {path.suffix or '(none)'} says nothing about the format",
+            hint=f"name it with one of {', '.join(sorted(SUFFIXES))}",
+        ) from None
+
+
+def is_ledger_folder(path: Path) -> bool:
+    """Tell whether a folder has the layout that our writer makes."""
+    return path.is_dir() and any(path.glob("attempt=*"))
+
+
+def foreign_files(path: Path) -> list[Path]:
+    """List the readable files of a folder that our writer did not make, by name."""
+    files = sorted(file for file in path.iterdir() if file.suffix.lower() in SUFFIXES)
+    if not files:
+        raise UnreadableError(
+            f"{path}: holds neither attempt=… folders nor a file of a known format",
+            hint=f"point at a ledger, or at a folder or file with {', '.join(sorted(SUFFIXES))}",
+        )
+    return files
+
+
+def segments(root: Path) -> list[Segment]:
+    """
+    List every segment under a ledger's root, in the order of their names.
+
+    Raises:
+        UnreadableError: a file in an attempt's folder is not named like a segment.
+    """
+    found = []
+    for folder in sorted(root.glob("attempt=*")):
+        attempt = unquote(folder.name.removeprefix("attempt="))
+        for path in sorted(folder.iterdir()):
+            if path.name.startswith(".") or path.suffix in {".tmp", ".part"}:
+                continue  # a seal in progress: its name is not yet given
+            match = _SEGMENT.fullmatch(path.name)
+            if match is None:
+                raise UnreadableError(
+                    f"{path}: not named like a segment",
+                    hint="move it out of the ledger, or name it TABLE-WRITER-NNNNNN.parquet",
+                )
+            table: Literal["samples", "events"] = (
+                "samples" if match["table"] == "samples" else "events"
+            )
+            number = int(match["number"])
+            found.append(Segment(path, attempt, table, match["writer"], number))
+    return found
+
+
+def counting(found: Iterable[Segment], replaced: Mapping[Path, frozenset[str]]) -> list[Segment]:
+    """
+    Keep the segments that count.
+
+    Args:
+        found: every segment of one or several roots.
+        replaced: the names that a merged file says it replaces, by the merged file.
+
+    Returns:
+        One segment for each (attempt, table, writer, number), in the order given; a segment that
+        a merged file of the same attempt replaces is left out.
+    """
+    gone = {
+        (segment.attempt, name)
+        for segment in found
+        for name in replaced.get(segment.path, frozenset())
+    }
+    kept: dict[tuple[str, str, str, int], Segment] = {}
+    for segment in found:
+        stem = segment.path.stem
+        names = {segment.path.name, f"{stem}.parquet", f"{stem}.arrows"}
+        replaces_itself = segment.path.name in replaced.get(segment.path, frozenset())
+        if not replaces_itself and any((segment.attempt, name) in gone for name in names):
+            continue
+        place = (segment.attempt, segment.table, segment.writer, segment.number)
+        if place not in kept or segment.is_sealed:
+            kept[place] = segment
+    return list(kept.values())
+
+
+def gaps(kept: Iterable[Segment], replaced: Mapping[Path, frozenset[str]]) -> list[Segment]:
+    """
+    List the segments that a writer must have written and that are not there.
+
+    A writer numbers its segments from 0 without a gap, so a hole below the largest number is a
+    lost file. The path of a missing segment is the sealed one that was expected.
+    """
+    numbers: dict[tuple[Path, str, str, str], set[int]] = {}
+    for segment in kept:
+        key = (segment.path.parent, segment.attempt, segment.table, segment.writer)
+        numbers.setdefault(key, set()).add(segment.number)
+        for name in replaced.get(segment.path, frozenset()):
+            match = _SEGMENT.fullmatch(name)
+            if match is not None:
+                other = (segment.path.parent, segment.attempt, match["table"], match["writer"])
+                numbers.setdefault(other, set()).add(int(match["number"]))
+    missing = []
+    for (folder, attempt, table, writer), present in sorted(numbers.items()):
+        for number in sorted(set(range(max(present))) - present):
+            kind: Literal["samples", "events"] = "samples" if table == "samples" else "events"
+            path = folder / f"{table}-{writer}-{number:06d}.parquet"
+            missing.append(Segment(path, attempt, kind, writer, number))
+    return missing
+
+
+def replaced_names(metadata: Mapping[bytes, bytes] | None) -> frozenset[str]:
+    """Read which segments a file says it replaces; none where it says nothing."""
+    text = (metadata or {}).get(b"replaces")
+    return frozenset() if text is None else frozenset(json.loads(text))

@@ -1,0 +1,258 @@
+"""The words of the trade, frozen: what is found, how it is judged, and what is told."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Literal
+
+
+class Verdict(StrEnum):
+    """Whether the resumed run continues the intended data stream."""
+
+    CONTINUOUS = "continuous"
+    BROKEN = "broken"
+    UNPROVEN = "unproven"
+
+    @classmethod
+    def worst(cls, verdicts: "list[Verdict]") -> "Verdict":
+        """Merge verdicts: broken beats unproven beats continuous; of nothing, unproven."""
+        for verdict in (cls.BROKEN, cls.UNPROVEN, cls.CONTINUOUS):
+            if verdict in verdicts:
+                return verdict
+        return cls.UNPROVEN
+
+
+class Resumed(StrEnum):
+    """
+    What happened to a record of the resumed window; the first that fits.
+
+    These add up to the resumed window.
+    """
+
+    VOID = "void"
+    IN_PLACE = "in-place"
+    MOVED = "moved"
+    PADDING = "padding"
+    REPLAYED = "replayed"
+    DUPLICATED = "duplicated"
+    REPEAT_UNEXPLAINED = "repeat-unexplained"
+    UNEXPECTED = "unexpected"
+    FRESH = "fresh"
+
+
+class Expected(StrEnum):
+    """What happened to a record of the reference; these add up to the reference."""
+
+    MATCHED = "matched"
+    DECLARED = "declared"
+    REPEAT_MISSING = "repeat-missing"
+    SKIPPED = "skipped"
+    PENDING = "pending"
+    UNDECIDED = "undecided"
+
+
+class Overlay(StrEnum):
+    """What is said of records that have an outcome already."""
+
+    MISPLACED = "misplaced"
+    OUT_OF_ORDER = "out-of-order"
+    FORBIDDEN = "forbidden"
+
+
+class ClauseName(StrEnum):
+    """One part of the contract; each gets a verdict of its own."""
+
+    PROMISE = "promise"
+    ORDER = "order"
+    PLACEMENT = "placement"
+    UNEXPECTED = "unexpected"
+    DRIFT = "drift"
+    FORBIDDEN = "forbidden"
+
+
+Order = Literal["step", "relative", "none"]
+"""`step`: every record at its step. `relative`: in the reference's order. `none`: any order."""
+
+
+@dataclass(frozen=True)
+class Unread:
+    """A part of the ledger that is known to exist and cannot be read."""
+
+    file: str
+    attempt: str
+    from_step: int | None
+    """The first step that may have lost records; null if it cannot be told."""
+    to_step: int | None
+    """The last such step; null: to the end of the attempt."""
+    reason: Literal["torn", "missing"]
+
+
+@dataclass(frozen=True)
+class Amount:
+    """How much: lines of the ledger, distinct sample ids, tokens."""
+
+    records: int
+    samples: int | None
+    """Null where nothing was opened to count them."""
+    tokens: int | None
+    """Null where no spans are logged."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A contiguous run of steps with one outcome."""
+
+    code: str
+    clause: ClauseName
+    ranks: tuple[tuple[int, int], ...]
+    """Closed ranges."""
+    slots: tuple[tuple[int, int], ...]
+    first_step: int
+    last_step: int
+    amount: Amount
+    examples: tuple[str, ...]
+    """Up to eight sample ids, in the order of the window."""
+
+
+@dataclass(frozen=True)
+class Limit:
+    """What cannot be known from this ledger."""
+
+    code: str
+    blocks: tuple[ClauseName, ...]
+    """The clauses that are unproven because of it; none: a note."""
+    text: str
+    settled_by: str
+
+
+@dataclass(frozen=True)
+class Clause:
+    """One part of the contract, judged."""
+
+    clause: str
+    verdict: Verdict
+    because: str
+
+
+@dataclass(frozen=True)
+class Shift:
+    """Where the resumed stream starts minus where it should; negative: it went back."""
+
+    records: int | None
+    """Skipped minus replayed; null where something is out of order, where both occur, or where
+    no reference step is whole."""
+    tokens: int | None
+    positions: int | None
+    by_rank: dict[int, int]
+    """Skipped minus replayed of each rank that has either."""
+    is_lower_bound: bool
+    """The shift reaches past the reference."""
+
+
+@dataclass(frozen=True)
+class Positions:
+    """The second line of evidence, in places of the global stream (sequences)."""
+
+    expected: int | None
+    """One more than the largest committed position; null without a committed record."""
+    first: int | None
+    shift: int | None
+    repeated: int
+    holes: int | None
+    """Null where ranks are not logged: a hole may be theirs."""
+    drift: int
+    """Positions that held another sample before."""
+
+
+@dataclass(frozen=True)
+class LaterEpoch:
+    """An epoch that was over after the resume."""
+
+    epoch: int | None
+    source: str | None
+    missing: int | None
+    """Samples; null where there is nothing to compare with."""
+    repeated: int | None
+    same_order_as: int | None
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """How many lanes of the reference prove anything."""
+
+    lanes: int
+    lanes_proven: int
+
+
+@dataclass(frozen=True)
+class Resume:
+    """One resume, judged: the windows, what happened to their records, and what cannot be known."""
+
+    from_attempt: str | None
+    to_attempt: str
+    checkpoint_step: int
+    verdict: Verdict
+    through_step: int | None
+    """The last resumed step that the reference or the positions cover; null if none is."""
+    clauses: tuple[Clause, ...]
+    reference_kind: str
+    reference_through: int | None
+    identity: tuple[str, ...]
+    windows: dict[str, int]
+    coverage: Coverage
+    resumed: dict[Resumed, Amount]
+    expected: dict[Expected, Amount]
+    overlays: dict[Overlay, Amount | None]
+    shift: Shift
+    positions: Positions | None
+    later_epochs: tuple[LaterEpoch, ...]
+    findings: tuple[Finding, ...]
+    limits: tuple[Limit, ...]
+    fingerprint_changes: tuple[tuple[str, Any, Any], ...]
+    first_divergence: int | None = None
+    """Only of a whole stream: the first step that differs from the control."""
+
+
+@dataclass(frozen=True)
+class AttemptFacts:
+    """One attempt as the report lists it."""
+
+    attempt: str
+    parent: str | None
+    resumed_at: int | None
+    in_lineage: bool
+    first_step: int | None
+    last_step: int | None
+    world_size: int | None
+    has_end: bool
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What to do now."""
+
+    action: Literal["keep-running", "go-back", "find-evidence"]
+    text: str
+    replayed: Amount
+    skipped: Amount
+    epoch_share: float | None
+    """Damaged samples over the samples of an epoch; null where its size is not logged."""
+    safe_checkpoint: tuple[str, int] | None
+    """Attempt and step of the newest checkpoint whose data position is not in doubt."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """All that any reporter needs to know."""
+
+    command: str
+    inputs: dict[str, Any]
+    options: dict[str, Any]
+    verdict: Verdict
+    clauses: tuple[Clause, ...]
+    resumes: tuple[Resume, ...]
+    """Oldest first."""
+    lineage: tuple[AttemptFacts, ...]
+    decision: Decision
+    contract: dict[str, Any]
+    stream: Resume | None = None
+    """Only of `gate`: the whole surviving stream against the control."""
