@@ -165,7 +165,8 @@ def _audit_one(
         resumed=cut.resumed_window(source, index, last),
         reference_kind="rolled-back",
     )
-    around = Circumstances(has_commits=source.has_commits, is_narrow=True)
+    is_narrow = _cuts_off(source, index, first=after - reading.before + 1, last=last)
+    around = Circumstances(has_commits=source.has_commits, is_narrow=is_narrow)
     audited = _audited(windows, source, index, contract, around)
     wider = _looked_up(ledger, source, index, audited, first=after - reading.before, last=last)
     if wider is not windows:
@@ -173,6 +174,14 @@ def _audit_one(
     if audited.has_repeats:
         return _audit_whole(source, index, contract)
     return audited.report
+
+
+def _cuts_off(source: Source, index: int, *, first: int, last: int) -> bool:
+    """Tell whether a window of steps leaves anything of the lineage unread."""
+    chain = source.lineage.chain[: index + 1]
+    begins = [one.first_step for one in chain if one.first_step is not None]
+    ends = [one.last_step for one in chain if one.last_step is not None]
+    return min(begins, default=first) < first or max(ends, default=last) > last
 
 
 def _looked_up(

@@ -138,7 +138,7 @@ def declared_skip(plan: Plan, rng: random.Random) -> None:
     gone = items[start:stop]
     skip: Line = {"ids": [item.spans[0].sample for item in gone]}
     if plan.log.has_position:
-        skip = {"positions": [gone[0].position, gone[-1].position + 1]}
+        skip = {"positions": [[gone[0].position, gone[-1].position + 1]]}
     data = {"skip": skip, "reason": "loss spike"}
     note = Note(step_of(plan, gone[0]), "declare", data, rng.choice([None, (0,)]))
     change(plan, -1, bend=lambda items: items[:start] + items[stop:], loss=len(gone))

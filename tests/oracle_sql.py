@@ -29,9 +29,7 @@ ENDLESS = 2**62  # the window of the newest attempt has no last step
 
 
 def _sections() -> dict[str, list[str]]:
-    """
-    Give the SQL file as named sections of single statements.
-    """
+    """Give the SQL file as named sections of single statements."""
     text = Path(__file__).with_suffix(".sql").read_text(encoding="utf-8")
     found = re.split(r"^--: (.+)$", text, flags=re.MULTILINE)[1:]
     bare = (re.sub(r"--.*$", "", body, flags=re.MULTILINE) for body in found[1::2])
@@ -45,9 +43,7 @@ SECTIONS = _sections()
 
 
 def _natural(path: Path) -> list[tuple[int, str]]:
-    """
-    Sort attempt2 before attempt10.
-    """
+    """Sort attempt2 before attempt10."""
     parts = re.split(r"(\d+)", str(path))
     return [(int(part), "") if part.isdigit() else (-1, part) for part in parts]
 
@@ -75,13 +71,11 @@ def _rows(con: duckdb.DuckDBPyConnection, query: str) -> list[dict[str, Any]]:
 
 def _counts(con: duckdb.DuckDBPyConnection, table: str, keys: tuple[str, ...]) -> dict[str, int]:
     found = con.execute(f"SELECT outcome, count(*) FROM {table} GROUP BY outcome").fetchall()
-    return {key: 0 for key in keys} | dict(found)
+    return dict.fromkeys(keys, 0) | dict(found)
 
 
 def _answer(con: duckdb.DuckDBPyConnection, resume: dict[str, Any]) -> dict[str, Any]:
-    """
-    Shape one resume like an entry of outcomes.json, with its positions beside.
-    """
+    """Shape one resume like an entry of outcomes.json, with its positions beside."""
     sizes = dict(con.execute("SELECT win, count(*) FROM w GROUP BY win").fetchall())
     facts = _rows(con, "SELECT v.*, k.reference AS kind FROM verdict v, kind k")[0]
     misplaced = con.execute("SELECT count(*) FROM resumed WHERE misplaced").fetchall()[0][0]
@@ -121,6 +115,7 @@ def judge(
 
     Returns:
         one dict for each resume, like the entries of outcomes.json, and `positions` or None.
+
     """
     mode = order or ("relative" if control is None else "step")
     answers = []

@@ -239,6 +239,15 @@ WHERE a.side = 'run' AND a.k < getvariable('k') GROUP BY ALL
 UNION ALL
 SELECT side, attempt, lo, hi FROM chain WHERE side = 'control';
 
+-- What the parent's lineage held when it died: its own records to the last, its ancestors' up to
+-- where it left them.
+-- READING: so a parent that began after C is completed by the steps that it inherited; "records of
+-- the dead attempt" alone would have no step C+1 there and break a legal resume.
+CREATE OR REPLACE TEMP TABLE dead AS
+SELECT a.side, a.attempt, a.lo, min(b.c) AS hi FROM chain a
+LEFT JOIN chain b ON b.side = 'run' AND b.k > a.k AND b.k < getvariable('k')
+WHERE a.side = 'run' AND a.k < getvariable('k') GROUP BY ALL;
+
 -- The windows, all in one table. com = committed; cvd = void tries at steps <= C of the lineage;
 -- res = resumed; ref = reference; rol = rolled back; ctl = the control at steps <= C.
 CREATE OR REPLACE TEMP TABLE pool AS
@@ -252,9 +261,8 @@ SELECT 'res', r.* FROM rec r JOIN stepinfo i USING (side, attempt, step)
 WHERE side = 'run' AND attempt = getvariable('attempt') AND step > getvariable('c')
   AND step <= getvariable('last') AND (r.void OR i.committed)
 UNION ALL
--- READING: "records of the dead attempt with step > C" is taken literally: the parent's own.
-SELECT 'rol', * FROM rec
-WHERE side = 'run' AND attempt = getvariable('parent') AND step > getvariable('c')
+SELECT 'rol', r.* FROM rec r JOIN dead d USING (side, attempt)
+WHERE r.step > getvariable('c') AND r.step > d.lo AND (d.hi IS NULL OR r.step <= d.hi)
 UNION ALL
 -- The surviving stream of the control, whose newest attempt counts whole, cut steps included.
 SELECT CASE WHEN step > getvariable('c') THEN 'ref' ELSE 'ctl' END, *
@@ -362,14 +370,13 @@ WHERE i.side = 'run' AND i.attempt = getvariable('attempt') AND i.step > getvari
   AND i.step <= getvariable('last')
   AND (i.committed OR EXISTS (FROM res WHERE res.step = i.step));
 
--- Steps of the reference; a control's earlier attempts end where its next one resumed.
+-- Steps of the reference; an earlier attempt's end where the next one resumed.
 CREATE OR REPLACE TEMP TABLE refstep AS
-SELECT i.* FROM stepinfo i JOIN kind ON true
-LEFT JOIN chain s ON s.side = i.side AND s.attempt = i.attempt
-WHERE i.step > getvariable('c') AND CASE WHEN kind.reference = 'control'
-  THEN i.side = 'control' AND s.k IS NOT NULL AND i.step > s.lo
-       AND (s.hi IS NULL OR i.step <= s.hi)
-  ELSE i.side = 'run' AND i.attempt = getvariable('parent') END;
+SELECT i.* FROM stepinfo i
+JOIN (SELECT 'rolled-back' AS reference, * FROM dead
+      UNION ALL SELECT 'control', * FROM seg WHERE side = 'control') d USING (side, attempt)
+JOIN kind USING (reference)
+WHERE i.step > getvariable('c') AND i.step > d.lo AND (d.hi IS NULL OR i.step <= d.hi);
 
 -- The reference is whole through the last step up to which every step is (C: not even one).
 CREATE OR REPLACE TEMP TABLE wholeref AS

@@ -79,7 +79,7 @@ def _resumed(facts: Facts, order: Order) -> pl.DataFrame:
         (matched & (pl.col("ref_step") == pl.col("step")), Resumed.IN_PLACE),
         (matched, Resumed.MOVED),
         (pl.col("tail") & _is_padded(facts), Resumed.PADDING),
-        (pl.col("tail") & pl.lit(facts.size is None), Resumed.REPEAT_UNEXPLAINED),
+        (repeat & _may_be_padding(facts), Resumed.REPEAT_UNEXPLAINED),
         (repeat & (written_twice | ~proven), Resumed.REPEAT_UNEXPLAINED),
         (pl.col("consumed"), Resumed.REPLAYED),
         (repeat, Resumed.DUPLICATED),
@@ -105,6 +105,19 @@ def _is_padded(facts: Facts) -> pl.Expr:
     if facts.size is None:
         return pl.lit(value=False)
     return pl.col("tail_repeats").is_in(sorted(facts.recipe.paddings(facts.size)))
+
+
+def _may_be_padding(facts: Facts) -> pl.Expr:
+    """
+    Without N: repeats in the last step seen of a generation, no more than padding could be.
+
+    Where the reference does not cover the step, the generation need not be known to be over:
+    with N it might be.
+    """
+    if facts.size is not None:
+        return pl.lit(value=False)
+    is_few = pl.col("tail_repeats") <= facts.recipe.largest_padding(None)
+    return pl.col("tail") | (pl.col("at_last") & ~pl.col("covered") & is_few)
 
 
 def _is_unexpected(facts: Facts, order: Order) -> pl.Expr:

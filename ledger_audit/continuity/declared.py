@@ -94,3 +94,8 @@ def skipped_positions(attempts: Iterable[Attempt], checkpoint_step: int) -> list
         if isinstance(data.get("skip"), dict)
         for span in _ranges(data["skip"].get("positions"))
     ]
+
+
+def resets_positions(attempts: Iterable[Attempt], checkpoint_step: int) -> bool:
+    """Tell whether positions were deliberately started anew: they compare with nothing before."""
+    return any(data.get("reset") for data in acts(attempts, checkpoint_step))

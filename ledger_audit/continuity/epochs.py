@@ -191,11 +191,13 @@ def repeats_by_design(
     *,
     finished: int,
     largest_padding: int,
+    reference_padding: int,
 ) -> bool:
     """
     Tell whether the stream repeated before the resume, more than its padding explains.
 
     The reference counts with the committed window: what it repeats, the resume did not cause.
+    Repeats in the last step that it shows of a generation do not, if they may be padding.
 
     Args:
         committed: RECORDS of the committed window, keyed.
@@ -203,10 +205,14 @@ def repeats_by_design(
         finished: generations that were over in either.
         largest_padding: the most repeats that a sampler adds to one generation; 0 where the
             size of an epoch is not logged.
+        reference_padding: the most that it may add, whether or not the size is logged.
     """
     used = committed.filter(IS_USED, ~pl.col("beyond"))
     repeats = used.height - used["key"].n_unique()
     repeats += reference.filter(
-        IS_USED, ~pl.col("beyond"), pl.col("consumed") | pl.col("used_before")
+        IS_USED,
+        ~pl.col("beyond"),
+        ~(pl.col("at_last") & (pl.col("tail_repeats") <= reference_padding)),
+        pl.col("consumed") | pl.col("used_before"),
     ).height
     return repeats > finished * largest_padding

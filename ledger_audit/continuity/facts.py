@@ -40,13 +40,16 @@ class Facts:
     reference_recipe: epochs.Recipe
     whole_through: int | None
     """The last step up to which the reference is whole."""
-    covered_through: int | None
-    """The last resumed step that the reference covers."""
+    coverage: pl.DataFrame
+    """Resumed steps: step, covered, used (sequences that moved the stream on, through it)."""
     missing: int
     """Records of the resumed window that are known to be missing."""
     repeats_by_design: bool
-    positions_speak: bool
-    """Every used record of committed, if any, and of the resumed window has a position."""
+    has_positions: bool
+    """All records of the committed, if any, and of the resumed window have positions that were
+    not deliberately started anew."""
+    positions_give_places: bool
+    """The same of the reference and the resumed window."""
 
 
 def gather(known: Keyed, pairs: pl.DataFrame) -> Facts:
@@ -76,14 +79,13 @@ def gather(known: Keyed, pairs: pl.DataFrame) -> Facts:
     resumed = _with_reference(_with_tail(resumed, resumed_ends), reference, pairs)
     through = whole_through(known.windows.reference, known.windows.checkpoint_step)
     coverage = _coverage(known, reference, resumed, through)
-    resumed = resumed.join(coverage, on="step", how="left", maintain_order="left")
+    resumed = resumed.join(coverage.drop("used"), on="step", how="left", maintain_order="left")
     resumed = resumed.with_columns(
         in_reference=pl.col("key").is_in(reference["key"].unique().implode()),
         pass_known=pl.lit(by_epoch)
         | ((pl.col("uses_through") <= size) if size is not None else pl.lit(value=False)),
         covered=pl.col("covered").fill_null(value=False),
     )
-    covered = coverage.filter("covered")["step"].max()
     finished = pl.concat([reference_ends, resumed_ends]).filter("over")["generation"].n_unique()
     missing = known.windows.resumed.missing
     return Facts(
@@ -97,30 +99,35 @@ def gather(known: Keyed, pairs: pl.DataFrame) -> Facts:
         recipe=recipe,
         reference_recipe=reference_recipe,
         whole_through=through,
-        covered_through=covered if isinstance(covered, int) else None,
+        coverage=coverage,
         missing=_SEVERAL if known.windows.resumed.torn else missing,
         repeats_by_design=epochs.repeats_by_design(
             committed,
             reference,
             finished=finished,
             largest_padding=0 if size is None else reference_recipe.largest_padding(size),
+            reference_padding=reference_recipe.largest_padding(size),
         ),
-        positions_speak=_positions_speak(committed, resumed),
+        has_positions=_has_positions(known, [committed, resumed]),
+        positions_give_places=_has_positions(known, [reference, resumed]),
     )
 
 
-def _positions_speak(committed: pl.DataFrame, resumed: pl.DataFrame) -> bool:
-    rows = pl.concat([committed["position"], resumed["position"]])
-    return resumed.height > 0 and rows.null_count() == 0
+def _has_positions(known: Keyed, frames: list[pl.DataFrame]) -> bool:
+    windows = known.windows
+    if declared.resets_positions(windows.resumed.attempts, windows.checkpoint_step):
+        return False
+    positions = pl.concat([frame["position"] for frame in frames])
+    return windows.resumed.records.height > 0 and positions.null_count() == 0
 
 
 def _with_tail(rows: pl.DataFrame, ends: pl.DataFrame) -> pl.DataFrame:
-    last = ends.filter("over").select("generation", "tail_repeats", tail_step="last_step")
-    return rows.join(last, on="generation", how="left", maintain_order="left").with_columns(
-        at_end=(pl.col("step") == pl.col("tail_step")).fill_null(value=False),
-        tail=(pl.col("step") == pl.col("tail_step")).fill_null(value=False)
-        & (pl.col("consumed") | pl.col("used_before")),
-    )
+    last = ends.select("generation", "tail_repeats", "over", end="last_step")
+    rows = rows.join(last, on="generation", how="left", maintain_order="left")
+    rows = rows.with_columns(at_last=(pl.col("step") == pl.col("end")).fill_null(value=False))
+    return rows.with_columns(at_end=pl.col("at_last") & pl.col("over")).with_columns(
+        tail=pl.col("at_end") & (pl.col("consumed") | pl.col("used_before"))
+    ).drop("over", "end")
 
 
 def _with_partners(
@@ -151,17 +158,17 @@ def _coverage(
     and declared to be left out, against those of the reference through its last whole step.
 
     Returns:
-        step, covered, short_before, uses_through (records since the run began, whatever became
-        of them).
+        step, covered, short_before, used (sequences through the step, with what is missing and
+        declared), uses_through (records since the run began, whatever became of them).
     """
     windows = known.windows
     whole = reference.filter(pl.col("step") <= (-1 if through is None else through))
-    budget = _sequences(whole)["n"].sum() if through is not None else -1
+    budget = sequences(whole)["n"].sum() if through is not None else -1
     excused = reference.filter(
         pl.col("resumed").is_null(), declared.named(windows.resumed.attempts, windows)
     ).height
     steps = windows.resumed.steps.select("step", "missing")
-    steps = steps.join(_sequences(resumed), on="step", how="full", coalesce=True)
+    steps = steps.join(sequences(resumed), on="step", how="full", coalesce=True)
     uses = resumed.filter(~pl.col("beyond")).group_by("step").agg(
         pl.col("record").n_unique().cast(pl.Int64).alias("uses")
     )
@@ -169,10 +176,11 @@ def _coverage(
     steps = steps.with_columns(pl.col("missing", "n", "uses").fill_null(0))
     so_far = pl.col("missing").cum_sum()
     before = windows.committed.records["record"].n_unique() + windows.committed.missing
+    used = pl.col("n").cum_sum() + so_far + excused
     return steps.select(
         "step",
-        covered=pl.lit(through is not None)
-        & (pl.col("n").cum_sum() + so_far + excused <= int(budget)),
+        covered=pl.lit(through is not None) & (used <= int(budget)),
+        used=used,
         short_before=(so_far > 0)
         | pl.lit(windows.reference.missing > 0)
         | pl.lit(bool(windows.reference.torn or windows.resumed.torn)),
@@ -180,7 +188,7 @@ def _coverage(
     )
 
 
-def _sequences(rows: pl.DataFrame) -> pl.DataFrame:
+def sequences(rows: pl.DataFrame) -> pl.DataFrame:
     """
     Count the sequences of each step that moved the stream on: step, n.
 

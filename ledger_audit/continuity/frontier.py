@@ -8,7 +8,7 @@ sample moves nothing, and a lane that only replays lags.
 import polars as pl
 
 from ledger_audit.continuity.facts import Facts
-from ledger_audit.continuity.frames import IS_USED
+from ledger_audit.continuity.frames import IS_USED, SEQUENCE
 
 END = 1 << 62
 """The place after everything that the reference holds."""
@@ -29,7 +29,7 @@ def moved_past(facts: Facts, *, by_place: bool) -> pl.DataFrame:
     reference = facts.reference.join(over, on="generation", how="left", maintain_order="left")
     whole = facts.known.windows.resumed.steps.filter("whole")["step"]
     last_whole = whole.max() if whole.len() else -1
-    if _has_positions(facts):
+    if facts.positions_give_places:
         places, place = _positions(facts), pl.col("position")
         placed = reference.join(places, how="cross") if places.height else _unplaced(reference)
     elif by_place:
@@ -52,11 +52,6 @@ def _unplaced(reference: pl.DataFrame) -> pl.DataFrame:
     return reference.with_columns(frontier=null, reached_at=null)
 
 
-def _has_positions(facts: Facts) -> bool:
-    positions = pl.concat([facts.reference["position"], facts.resumed["position"]])
-    return facts.resumed.height > 0 and positions.null_count() == 0
-
-
 def _furthest(places: pl.DataFrame, *by: str) -> pl.DataFrame:
     """Reduce places to frontiers: by, frontier, reached_at (the first step that gave it)."""
     top = pl.col("place").max()
@@ -76,7 +71,13 @@ def _positions(facts: Facts) -> pl.DataFrame:
 
 
 def _lanes(facts: Facts) -> pl.DataFrame:
-    """Give the frontier of each lane: rank, frontier, reached_at."""
+    """
+    Give the frontier of each lane: rank, frontier, reached_at.
+
+    Where a step holds less than a step of the reference did, one reference step is drawn from by
+    several steps, lane after lane: there the frontier counts as reached when the last of them
+    drew from it. (With the first, a legal elastic restart cut in the middle would skip.)
+    """
     resumed = facts.resumed.filter(~pl.col("beyond"))
     lanes = facts.reference.select("rank").unique()
     matched = (
@@ -98,7 +99,28 @@ def _lanes(facts: Facts) -> pl.DataFrame:
             ended.select("step", "rank", place=pl.lit(END, pl.Int64)),
         ]
     )
-    return _furthest(places, "rank")
+    frontiers = _furthest(places, "rank")
+    if not _batch_shrank(facts):
+        return frontiers
+    drawn = (
+        resumed.filter(pl.col("ref").is_not_null())
+        .group_by(pl.col("ref_step").alias("frontier"))
+        .agg(pl.col("step").max().alias("drawn_at"))
+    )
+    return frontiers.join(drawn, on="frontier", how="left").select(
+        "rank", "frontier", pl.max_horizontal("reached_at", "drawn_at").alias("reached_at")
+    )
+
+
+def _batch_shrank(facts: Facts) -> bool:
+    def largest(rows: pl.DataFrame) -> int:
+        sizes = rows.filter(~pl.col("beyond")).group_by("step").agg(
+            pl.struct(SEQUENCE).n_unique().alias("n")
+        )
+        most = sizes["n"].max()
+        return most if isinstance(most, int) else 0
+
+    return largest(facts.resumed) < largest(facts.reference)
 
 
 def _world_changed(facts: Facts) -> bool:

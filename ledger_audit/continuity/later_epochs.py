@@ -9,9 +9,11 @@ from ledger_audit.continuity.frames import IS_USED, SEQUENCE
 from ledger_audit.model import LaterEpoch
 
 
-def audit_later_epochs(facts: Facts) -> tuple[LaterEpoch, ...]:
+def audit_later_epochs(facts: Facts, *, is_narrow: bool) -> tuple[LaterEpoch, ...]:
     """
     Compare every epoch that was over after the resume with the first whole one, or with N.
+
+    Where only a window of steps was read, epochs that began before it are left out.
 
     `missing` is null where nothing says how many there should be, or where records that are
     known to be missing, unlogged ranks or declared acts may be why they are.
@@ -23,10 +25,12 @@ def audit_later_epochs(facts: Facts) -> tuple[LaterEpoch, ...]:
     resumed = facts.resumed.filter(~pl.col("beyond")).with_columns(is_void=~IS_USED)
     lineage = pl.concat([committed, resumed.select(*columns)])
     over = facts.ends.filter("over", pl.col("last_step").is_not_null()).sort("generation")
+    if is_narrow:
+        over = over.filter(_began_in_view(facts))
     orders = _orders(lineage)
     found = []
     for row in over.iter_rows(named=True):
-        first = _first_whole(facts, row)
+        first = _first_whole(facts, row, is_narrow=is_narrow)
         own = lineage.filter(pl.col("generation") == row["generation"])
         base = None if first is None else lineage.filter(pl.col("generation") == first)
         found.append(
@@ -46,7 +50,19 @@ def breaks(epoch: LaterEpoch, recipe: Recipe) -> bool:
     return (epoch.missing or 0) >= recipe.global_batch or (epoch.repeated or 0) > 0
 
 
-def _first_whole(facts: Facts, row: dict[str, object]) -> int | None:
+def _began_in_view(facts: Facts) -> pl.Expr:
+    """An earlier epoch of the same source is in view: this one's beginning was read, too."""
+    seen = pl.concat([facts.committed, facts.resumed.select(facts.committed.columns)])
+    groups = ["source"] if "source" in facts.known.columns else []
+    first = seen.group_by(groups or [pl.lit(0)]).agg(pl.col("epoch").min().alias("first"))
+    if not groups:
+        return pl.col("epoch") > pl.lit(first["first"].item() if first.height else None, pl.Int32)
+    began = facts.ends.join(first, on="source", how="left", nulls_equal=True)
+    began = began.filter(pl.col("epoch") > pl.col("first"))
+    return pl.col("generation").is_in(began["generation"].implode())
+
+
+def _first_whole(facts: Facts, row: dict[str, object], *, is_narrow: bool) -> int | None:
     """Find the first epoch of the same source that began and ended before the checkpoint."""
     table = facts.ends.filter(
         "over",
@@ -55,6 +71,8 @@ def _first_whole(facts: Facts, row: dict[str, object]) -> int | None:
         if "source" in facts.known.columns
         else pl.lit(value=True),
     )
+    if is_narrow:
+        table = table.filter(_began_in_view(facts))
     present = facts.committed["generation"].unique()
     whole = table.filter(pl.col("generation").is_in(present.implode()))["generation"].min()
     return whole if isinstance(whole, int) else None

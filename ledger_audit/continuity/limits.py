@@ -38,7 +38,7 @@ LIMITS: dict[str, tuple[tuple[ClauseName, ...], str]] = {
         "positions, a control run, or a longer rolled-back window",
     ),
     "unread-segment": (STREAM, "the missing or whole segment"),
-    "epoch-size-unknown": (PROMISE, "dataset_samples in the fingerprint"),
+    "epoch-size-unknown": ((), "dataset_samples in the fingerprint"),
     "no-later-epoch": ((), "another diff after the next epoch's end"),
     "commits-assumed": ((), "commit events"),
     "column-left-out": ((), "the column in every window"),
@@ -154,7 +154,8 @@ def _of_lanes(facts: Facts, positions: Positions | None) -> list[Limit]:
         )
         found.append(limit("ranks-not-logged", f"only ranks {_listed(logged)} are logged"))
     dark = lanes(facts) - lanes_seen(facts)
-    if dark and not windows.reference.records.is_empty():
+    silent_before = frozenset().union(*(one.missing for one in windows.reference.attempts))
+    if dark and (positions is None or dark & silent_before):
         text = f"the reference has no record of ranks {_listed(dark)}"
         found.append(limit("lane-without-evidence", text))
     workers = max(
@@ -174,9 +175,14 @@ def _of_lanes(facts: Facts, positions: Positions | None) -> list[Limit]:
 
 
 def lanes(facts: Facts) -> frozenset[int]:
-    """Give the logged ranks of the reference."""
-    attempts = facts.known.windows.reference.attempts
-    return frozenset().union(*(ranks for one in attempts for *_, ranks in one.spans))
+    """Give the logged ranks that take part in any step of the reference."""
+    side = facts.known.windows.reference
+    steps = side.records.select("attempt", "step").unique()
+    taking_part: set[int] = set()
+    for attempt in side.attempts:
+        for step in steps.filter(attempt=attempt.label)["step"].to_list():
+            taking_part |= attempt.participants(step)
+    return frozenset(taking_part)
 
 
 def lanes_seen(facts: Facts) -> frozenset[int]:

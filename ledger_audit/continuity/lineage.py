@@ -8,7 +8,7 @@ attempt is taken to resume where its first record says, and nothing about it is 
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import polars as pl
@@ -46,6 +46,8 @@ class Attempt:
     """Where no start event says the world size: ranks that the log compared with it holds."""
     disagreement: str | None = None
     """What the start events contradict each other about; null: nothing."""
+    loaded_at: int | None = None
+    """The last step that a later attempt resumed it from: committed up to it by that fact."""
     is_assumed: bool = False
     """No start event tells where it resumed from: its first record does."""
 
@@ -124,7 +126,12 @@ def reconstruct(acts: pl.DataFrame, extents: pl.DataFrame) -> Lineage:
     attempts = _attempts(acts, extents)
     if not attempts:
         return Lineage((), ())
-    parents = {attempt.parent for attempt in attempts.values()}
+    parents = {attempt.parent for attempt in attempts.values() if attempt.parent is not None}
+    for parent in parents & attempts.keys():
+        loads = [one.resumed_at for one in attempts.values() if one.parent == parent]
+        attempts[parent] = replace(
+            attempts[parent], loaded_at=max((at for at in loads if at is not None), default=None)
+        )
     leaves = [attempt for attempt in attempts.values() if attempt.label not in parents]
     if not leaves:
         raise UnreadableError(
@@ -132,11 +139,11 @@ def reconstruct(acts: pl.DataFrame, extents: pl.DataFrame) -> Lineage:
             hint="their start events contradict each other; remove the copied ones",
         )
     chain = [max(leaves, key=_age)]
-    while (parent := chain[-1].parent) is not None:
-        known = attempts.get(parent, Attempt(parent))
+    while (origin := chain[-1].parent) is not None:
+        known = attempts.get(origin, Attempt(origin))
         if known in chain:
             raise UnreadableError(
-                f"attempt {chain[-1].label} resumes from its own descendant {parent}",
+                f"attempt {chain[-1].label} resumes from its own descendant {origin}",
                 hint="its start event is wrong or was copied",
             )
         chain.append(known)

@@ -16,7 +16,7 @@ def audit_positions(facts: Facts) -> Positions | None:
     was voided repeats nothing and leaves no hole.
     """
     resumed = facts.resumed.filter(~pl.col("beyond"))
-    if not facts.positions_speak or resumed.is_empty():
+    if not facts.has_positions or resumed.is_empty():
         return None
     windows = facts.known.windows
     committed = facts.committed.filter(IS_USED)
@@ -35,6 +35,26 @@ def audit_positions(facts: Facts) -> Positions | None:
         holes=None if is_sampled or expected is None else _holes(facts, resumed, expected),
         drift=_drift(facts, used),
     )
+
+
+def positions_prove_through(facts: Facts) -> int | None:
+    """Give the last whole resumed step whose places, and all before them, were used; null: none."""
+    if not facts.has_positions or any(side.is_sampled for side in facts.known.windows.sides):
+        return None
+    committed = facts.committed["position"].unique()
+    largest = facts.committed.filter(IS_USED)["position"].max()
+    if not isinstance(largest, int):
+        return None
+    resumed = facts.resumed.filter(~pl.col("beyond"))
+    ahead = pl.concat([committed, resumed["position"]]).unique().sort()
+    ahead = ahead.filter(ahead > largest)
+    in_a_row = ahead.filter(ahead == pl.int_range(largest + 1, largest + 1 + ahead.len(), eager=True))
+    until = in_a_row.max() if in_a_row.len() else largest
+    steps = resumed.group_by("step").agg(pl.col("position").max()).sort("step")
+    steps = steps.filter(pl.col("position").cum_max() <= until)
+    whole = facts.known.windows.resumed.steps.filter("whole")
+    proven = steps.join(whole, on="step", how="semi")["step"].max()
+    return proven if isinstance(proven, int) else None
 
 
 def _repeated(used: pl.DataFrame, committed: pl.DataFrame) -> int:

@@ -9,13 +9,13 @@ from ledger_audit.continuity import limits as limit_rules
 from ledger_audit.continuity.align import align
 from ledger_audit.continuity.classify import Classified, classify
 from ledger_audit.continuity.contract import Contract, Evidence, judge
-from ledger_audit.continuity.facts import Facts, gather
+from ledger_audit.continuity.facts import Facts, gather, sequences
 from ledger_audit.continuity.findings import amount, outcome_amounts, runs
 from ledger_audit.continuity.frames import IS_USED
 from ledger_audit.continuity.identity import identify
 from ledger_audit.continuity.later_epochs import audit_later_epochs, breaks
 from ledger_audit.continuity.order import out_of_order
-from ledger_audit.continuity.positions import audit_positions
+from ledger_audit.continuity.positions import audit_positions, positions_prove_through
 from ledger_audit.continuity.spans import cut_into_pieces, packing_changed
 from ledger_audit.continuity.windows import Windows
 from ledger_audit.model import (
@@ -77,7 +77,7 @@ def audit_resume(
     classified = classify(facts, contract.order)
     disordered = out_of_order(classified.resumed, known.windows)
     positions = audit_positions(facts)
-    later = () if around.is_narrow else audit_later_epochs(facts)
+    later = audit_later_epochs(facts, is_narrow=around.is_narrow)
     limits = limit_rules.find_limits(facts, classified, positions, later, around)
 
     spans = {"token_start", "token_end"} <= set(known.columns)
@@ -103,7 +103,7 @@ def audit_resume(
         to_attempt=to_attempt,
         checkpoint_step=windows.checkpoint_step,
         verdict=Verdict.worst([clause.verdict for clause in clauses]),
-        through_step=_through(facts, positions),
+        through_step=_through(facts, classified.expected),
         clauses=clauses,
         reference_kind=windows.reference_kind,
         reference_through=facts.whole_through,
@@ -159,14 +159,22 @@ def _sizes(facts: Facts) -> dict[str, int]:
     }
 
 
-def _through(facts: Facts, positions: Positions | None) -> int | None:
-    """Give the last resumed step that the reference covers, or that positions prove."""
-    through = facts.covered_through
-    if positions is not None and positions.expected is not None:
-        whole = facts.known.windows.resumed.steps.filter("whole")["step"].max()
-        if isinstance(whole, int):
-            through = max(whole, through or 0)
-    return through
+def _through(facts: Facts, expected: pl.DataFrame) -> int | None:
+    """
+    Give the last resumed step that is proven: null if none is.
+
+    By the reference: it covers the step, and everything that it holds before its first record
+    still awaited is no less than was used. By positions: every place up to the step's largest was
+    used. The further of the two counts.
+    """
+    awaited = expected.filter(pl.col("worst").is_in([Expected.PENDING, Expected.UNDECIDED]))
+    first = awaited["step"].min()
+    before = facts.reference.filter(pl.col("step") < first) if first is not None else None
+    proven = facts.coverage.filter("covered")
+    if before is not None:
+        proven = proven.filter(pl.col("used") <= int(sequences(before)["n"].sum()))
+    reached = [proven["step"].max(), positions_prove_through(facts)]
+    return max((step for step in reached if isinstance(step, int)), default=None)
 
 
 def _coverage(facts: Facts) -> Coverage:

@@ -47,7 +47,6 @@ def steps_of(
     records: pl.DataFrame,
     tries: pl.DataFrame,
     *,
-    committed_until: int | None,
     has_commits: bool,
 ) -> pl.DataFrame:
     """
@@ -57,8 +56,6 @@ def steps_of(
         attempt: the attempt.
         records: RECORDS of the stretch.
         tries: its commits and voids in the stretch.
-        committed_until: the step that a later attempt resumed at: steps up to it are committed by
-            that fact. Null: they must be committed by their events.
         has_commits: the ledger holds at least one commit event; without any, a step that every
             rank reached is taken as committed, except the last of an attempt without an end.
 
@@ -82,8 +79,8 @@ def steps_of(
         committed = pl.col("step") <= reached
         if not attempt.has_end and attempt.last_step is not None:
             committed &= pl.col("step") < attempt.last_step
-    if committed_until is not None:
-        committed |= pl.col("step") <= committed_until
+    if attempt.loaded_at is not None:  # whatever a checkpoint holds was committed
+        committed |= pl.col("step") <= attempt.loaded_at
     steps = steps.with_columns(
         committed=committed, attempt=pl.lit(attempt.label), missing=_with_lost(attempt)
     )

@@ -44,7 +44,6 @@ class Stretch:
     attempt: Attempt
     first: int
     last: int | None
-    committed_until: int | None
 
 
 @dataclass(frozen=True)
@@ -74,15 +73,28 @@ def committed_window(source: Source, resumed: int, first: int | None = None) -> 
     for index, attempt in enumerate(chain[:resumed]):
         last = source.lineage.until(index, resumed)
         begin = 0 if attempt.resumed_at is None else attempt.resumed_at + 1
-        stretches.append(Stretch(attempt, max(begin, first or 0), last, last))
+        stretches.append(Stretch(attempt, max(begin, first or 0), last))
     return _side(source, stretches)
 
 
 def rolled_back_window(source: Source, resumed: int, last: int | None = None) -> Side:
-    """Give what the parent of attempt `resumed` had done after the checkpoint: lost work."""
+    """
+    Give what the parent of attempt `resumed` had done after the checkpoint: lost work.
+
+    If the checkpoint is older than the parent's own beginning, what the parent had inherited after
+    it is lost work too.
+    """
     chain = source.lineage.chain
     after = chain[resumed].resumed_at or 0
-    return _side(source, [Stretch(chain[resumed - 1], after + 1, last, None)])
+    stretches = []
+    for index, attempt in enumerate(chain[:resumed]):
+        until = source.lineage.until(index, resumed - 1)
+        begin = 0 if attempt.resumed_at is None else attempt.resumed_at + 1
+        first = max(begin, after + 1)
+        ends = [end for end in (until, last) if end is not None]
+        if index == resumed - 1 or (until is not None and until >= first):
+            stretches.append(Stretch(attempt, first, min(ends, default=None)))
+    return _side(source, stretches)
 
 
 def resumed_window(source: Source, resumed: int, last: int | None = None) -> Side:
@@ -107,9 +119,7 @@ def surviving_stream(source: Source, *, is_reference: bool, after: int = 0) -> S
     stretches = []
     for index in range(len(source.lineage.chain)):
         own = _own(source, index, None)
-        stretches.append(
-            Stretch(own.attempt, max(own.first, after + 1), own.last, own.committed_until)
-        )
+        stretches.append(replace(own, first=max(own.first, after + 1)))
     side = _side(source, stretches)
     return side if is_reference else _settled(side)
 
@@ -126,7 +136,7 @@ def _own(source: Source, index: int, last: int | None) -> Stretch:
     until = source.lineage.until(index, len(chain) - 1)
     begin = 0 if attempt.resumed_at is None else attempt.resumed_at + 1
     ends = [end for end in (until, last) if end is not None]
-    return Stretch(attempt, begin, min(ends, default=None), until)
+    return Stretch(attempt, begin, min(ends, default=None))
 
 
 def _settled(side: Side) -> Side:
@@ -160,7 +170,6 @@ def _side(source: Source, stretches: Sequence[Stretch]) -> Side:
             stretch.attempt,
             rows,
             tries,
-            committed_until=stretch.committed_until,
             has_commits=source.has_commits,
         )
         for part in source.unread:
