@@ -106,9 +106,11 @@ def gate(
     return _report("gate", inputs, source, resumes, contract, reading=reading, stream=stream.report)
 
 
-def contract_of(command: str, order: Order | None) -> Contract:
-    """Give the default contract of a command, with another order if one is asked for."""
-    contract = GATE if command == "gate" else DIFF
+def contract_of(
+    command: str, order: Order | None = None, waived: frozenset[str] = frozenset()
+) -> Contract:
+    """Give the default contract of a command, with another order and waived limits if asked for."""
+    contract = replace(GATE if command == "gate" else DIFF, waived=waived)
     return contract if order is None else replace(contract, order=order)
 
 

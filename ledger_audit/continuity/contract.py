@@ -4,7 +4,7 @@ Turns what was found into a verdict, clause by clause.
 `broken` beats `unproven` beats `continuous`; what is not proven by evidence is never continuous.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ledger_audit.model import (
     Amount,
@@ -25,10 +25,22 @@ class Contract:
     """What the stream promises: exactly once, in the given order, with nothing foreign in it."""
 
     order: Order
+    waived: frozenset[str] = frozenset()
+    """Limits that block nothing."""
 
-    def told(self) -> dict[str, str]:
+    def told(self) -> dict[str, object]:
         """Give the contract as the report shows it."""
-        return {"promise": "exactly-once", "order": self.order}
+        return {
+            "promise": "exactly-once",
+            "order": self.order,
+            "allow_unproven": sorted(self.waived),
+        }
+
+    def waive(self, limits: tuple[Limit, ...]) -> tuple[Limit, ...]:
+        """Let waived limits block nothing; they stay in the report."""
+        return tuple(
+            replace(one, blocks=()) if one.code in self.waived else one for one in limits
+        )
 
 
 DIFF = Contract(order="relative")

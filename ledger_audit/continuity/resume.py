@@ -78,7 +78,9 @@ def audit_resume(
     disordered = out_of_order(classified.resumed, known.windows)
     positions = audit_positions(facts)
     later = audit_later_epochs(facts, is_narrow=around.is_narrow)
-    limits = limit_rules.find_limits(facts, classified, positions, later, around)
+    limits = contract.waive(
+        limit_rules.find_limits(facts, classified, positions, later, around)
+    )
 
     spans = {"token_start", "token_end"} <= set(known.columns)
     resumed = outcome_amounts(classified.resumed, Resumed, spans=spans)

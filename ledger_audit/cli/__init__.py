@@ -1,0 +1,78 @@
+"""Options in, exit code out; the only place that prints."""
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+import click
+
+from ledger_audit import __version__
+from ledger_audit.cli.output import complain
+from ledger_audit.errors import ExitCode, LedgerAuditError
+
+COMMANDS = {
+    "diff": "Judge every resume of a ledger by the work that the failure rolled back.",
+    "gate": "Judge a run, and each of its resumes, by an uninterrupted control run.",
+}
+"""Every command and its one-line help; the module of the same name holds it."""
+
+
+class _Lazy(click.Group):
+    """Loads a command's module when the command runs: `--help` needs none of them."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = getattr(import_module(f"ledger_audit.cli.{cmd_name}"), cmd_name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(
+    cls=_Lazy,
+    name="ledger-audit",
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog=(
+        "Exit codes: 0 continuous, 1 broken, 2 usage, 3 unproven, 4 input cannot be read, "
+        "70 our own bug."
+    ),
+)
+@click.version_option(__version__, prog_name="ledger-audit")
+@click.option("--debug", is_flag=True, help="Show the traceback of an internal error.")
+def cli(debug: bool) -> None:  # noqa: FBT001
+    """Prove, from logs, whether a resumed training job continues its data stream."""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command line and give the exit code; a crash never gives 1."""
+    try:
+        code = cli.main(list(arguments), prog_name="ledger-audit", standalone_mode=False)
+    except click.exceptions.Exit as leaving:
+        return leaving.exit_code
+    except click.Abort:
+        return 130
+    except click.ClickException as problem:
+        problem.show()
+        return ExitCode.USAGE
+    except LedgerAuditError as problem:
+        complain(problem.message, problem.hint)
+        return problem.exit_code
+    except BrokenPipeError:
+        sys.stderr.close()  # nobody reads: leave quietly, as `head` would have it
+        return ExitCode.INTERNAL
+    except Exception as bug:  # noqa: BLE001
+        if "--debug" in arguments:
+            raise
+        complain(
+            f"internal error: {type(bug).__name__}: {bug}",
+            "this is our bug, and says nothing about your data: run again with --debug before "
+            "the command and report what it shows",
+        )
+        return ExitCode.INTERNAL
+    return int(code or 0)

@@ -1,0 +1,62 @@
+"""`ledger-audit diff`: minutes after a resume, by the work that the failure rolled back."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ledger_audit.cli.options import LEDGER, shared
+from ledger_audit.cli.output import tell
+
+
+@click.command()
+@click.argument("ledger", nargs=-1, required=True, type=LEDGER)
+@click.option("--post", type=LEDGER, help="The log after the resume; LEDGER is the one before it.")
+@click.option(
+    "--checkpoint-step",
+    type=click.IntRange(min=0),
+    help="With --post: the last step that the loaded checkpoint holds.",
+)
+@click.option(
+    "--before",
+    type=click.IntRange(min=1),
+    default=20,
+    show_default=True,
+    help="Steps to read before the checkpoint.",
+)
+@click.option(
+    "--after",
+    type=click.IntRange(min=1),
+    default=20,
+    show_default=True,
+    help="Steps to read after the checkpoint.",
+)
+@click.option("--full", is_flag=True, help="Read everything, not a window of steps.")
+@shared
+def diff(
+    ledger: tuple[Path, ...],
+    post: Path | None,
+    checkpoint_step: int | None,
+    form: str,
+    reports: tuple[tuple[str, Path], ...],
+    **options: Any,
+) -> int:
+    """
+    Judge every resume of LEDGER by the work that the failure rolled back.
+
+    LEDGER is a ledger's folder, several of them (node-local disks), or a foreign log: JSON Lines,
+    CSV, Parquet or Arrow with at least rank, step, slot and sample_id.
+    """
+    from ledger_audit import audit
+
+    if (post is None) != (checkpoint_step is None):
+        raise click.UsageError("--post and --checkpoint-step belong together")
+    contract = audit.contract_of("diff", options.pop("order"), options.pop("waived"))
+    reading = audit.Reading(**options)
+    if post is None or checkpoint_step is None:
+        report = audit.diff(ledger, reading, contract)
+    elif len(ledger) > 1:
+        raise click.UsageError("--post compares two logs: give one LEDGER, the log before it")
+    else:
+        report = audit.diff_windows(ledger[0], post, checkpoint_step, reading, contract)
+    return tell(report, form, reports)

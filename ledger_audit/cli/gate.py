@@ -1,0 +1,33 @@
+"""`ledger-audit gate`: in CI, a killed and resumed run against an uninterrupted control."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ledger_audit.cli.options import LEDGER, shared
+from ledger_audit.cli.output import tell
+
+
+@click.command()
+@click.argument("control", type=LEDGER)
+@click.argument("run", type=LEDGER)
+@shared
+def gate(
+    control: Path,
+    run: Path,
+    form: str,
+    reports: tuple[tuple[str, Path], ...],
+    **options: Any,
+) -> int:
+    """
+    Judge RUN, and each of its resumes, by the uninterrupted CONTROL.
+
+    The whole surviving stream of RUN is compared from the first step, whether or not RUN was ever
+    resumed. Both are ledgers' folders or foreign logs.
+    """
+    from ledger_audit import audit
+
+    contract = audit.contract_of("gate", options.pop("order"), options.pop("waived"))
+    report = audit.gate([control], [run], audit.Reading(full=True, **options), contract)
+    return tell(report, form, reports)

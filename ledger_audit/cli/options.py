@@ -1,0 +1,113 @@
+"""Options that several commands share, and how their words are read."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from ledger_audit.cli.output import FORMATS
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+LEDGER = click.Path(path_type=Path)
+ORDERS = ("step", "relative", "none")
+
+
+def _pairs(
+    ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
+) -> tuple[tuple[str, str], ...]:
+    pairs = []
+    for value in values:
+        left, separator, right = value.partition("=")
+        if not (left and separator and right):
+            raise click.BadParameter(f"{value!r} is not of the form {param.metavar}", ctx, param)
+        pairs.append((left, right))
+    return tuple(pairs)
+
+
+def _columns(
+    ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
+) -> dict[str, str]:
+    from ledger_audit.ledger.schema import SAMPLES
+
+    known = [column.name for column in SAMPLES]
+    columns = dict(_pairs(ctx, param, values))
+    for name in columns:
+        if name not in known:
+            raise click.BadParameter(f"{name!r} is none of {', '.join(known)}", ctx, param)
+    return columns
+
+
+def _reports(
+    ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
+) -> tuple[tuple[str, Path], ...]:
+    pairs = _pairs(ctx, param, values)
+    for kind, _ in pairs:
+        if kind not in FORMATS:
+            raise click.BadParameter(f"{kind!r} is none of {', '.join(FORMATS)}", ctx, param)
+    return tuple((kind, Path(file)) for kind, file in pairs)
+
+
+def _limits(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> frozenset[str]:
+    if not values:
+        return frozenset()
+    from ledger_audit.continuity.limits import LIMITS
+
+    for value in values:
+        if value not in LIMITS:
+            raise click.BadParameter(f"{value!r} is none of {', '.join(LIMITS)}", ctx, param)
+    return frozenset(values)
+
+
+_SHARED = (
+    click.option(
+        "--order",
+        type=click.Choice(ORDERS),
+        help="What order the stream promises: every record at its step, in the reference's order, "
+        "or none.",
+    ),
+    click.option(
+        "--resume", type=click.IntRange(min=1), help="Judge only the n-th resume, oldest first."
+    ),
+    click.option("--stream", help="Audit this stream instead of training, for instance eval."),
+    click.option(
+        "--column",
+        "columns",
+        multiple=True,
+        metavar="NAME=THEIRS",
+        callback=_columns,
+        help="Read our column NAME from THEIRS in a foreign log. Repeatable.",
+    ),
+    click.option(
+        "--allow-unproven",
+        "waived",
+        multiple=True,
+        metavar="LIMIT",
+        callback=_limits,
+        help="Let this limit block no clause. Repeatable.",
+    ),
+    click.option(
+        "--format",
+        "form",
+        type=click.Choice(FORMATS),
+        default="terminal",
+        show_default=True,
+        help="What to write to standard output.",
+    ),
+    click.option(
+        "--report",
+        "reports",
+        multiple=True,
+        metavar="KIND=FILE",
+        callback=_reports,
+        help="Write another report into a file beside it. Repeatable.",
+    ),
+)
+
+
+def shared(command: Command) -> Command:
+    """Add the options that every judging command has."""
+    for option in reversed(_SHARED):
+        command = option(command)
+    return command

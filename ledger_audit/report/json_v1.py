@@ -1,0 +1,177 @@
+"""
+The report for programs, `ledger-audit/report/1`: frozen, and only ever added to.
+
+`docs/report.schema.json` is its published schema. Sample ids and digests are strings always.
+"""
+
+import json
+from typing import Any
+
+from ledger_audit import __version__
+from ledger_audit.model import (
+    Amount,
+    AttemptFacts,
+    Clause,
+    Decision,
+    Finding,
+    LaterEpoch,
+    Limit,
+    Overlay,
+    Positions,
+    Report,
+    Resume,
+)
+
+SCHEMA = "ledger-audit/report/1"
+
+
+def to_json(report: Report) -> str:
+    """Give the report as JSON text in ASCII, so that no id steers whoever prints it."""
+    told: dict[str, Any] = {
+        "schema": SCHEMA,
+        "tool": {"name": "ledger-audit", "version": __version__},
+        "command": report.command,
+        "inputs": report.inputs,
+        "options": report.options,
+        "verdict": report.verdict.value,
+        "clauses": [_clause(clause) for clause in report.clauses],
+        "resumes": [_resume(resume) for resume in report.resumes],
+        "lineage": [_attempt(attempt) for attempt in report.lineage],
+        "decision": _decision(report.decision),
+        "contract": report.contract,
+    }
+    if report.stream is not None:
+        told["stream"] = {
+            **_resume(report.stream),
+            "first_divergence": report.stream.first_divergence,
+        }
+    return json.dumps(told, indent=1) + "\n"
+
+
+def _amount(amount: Amount | None) -> dict[str, int | None] | None:
+    if amount is None:
+        return None
+    return {"records": amount.records, "samples": amount.samples, "tokens": amount.tokens}
+
+
+def _clause(clause: Clause) -> dict[str, Any]:
+    return {
+        "clause": str(clause.clause),
+        "verdict": clause.verdict.value,
+        "because": clause.because,
+    }
+
+
+def _resume(resume: Resume) -> dict[str, Any]:
+    return {
+        "from_attempt": resume.from_attempt,
+        "to_attempt": resume.to_attempt,
+        "checkpoint_step": resume.checkpoint_step,
+        "verdict": resume.verdict.value,
+        "through_step": resume.through_step,
+        "clauses": [_clause(clause) for clause in resume.clauses],
+        "reference": {"kind": resume.reference_kind, "through_step": resume.reference_through},
+        "identity": list(resume.identity),
+        "windows": resume.windows,
+        "coverage": {
+            "lanes": resume.coverage.lanes,
+            "lanes_proven": resume.coverage.lanes_proven,
+        },
+        "outcomes": {
+            "resumed": {str(name): _amount(resume.resumed[name]) for name in resume.resumed},
+            "expected": {str(name): _amount(resume.expected[name]) for name in resume.expected},
+            "overlays": {str(name): _amount(resume.overlays[name]) for name in Overlay},
+        },
+        "shift": {
+            "records": resume.shift.records,
+            "tokens": resume.shift.tokens,
+            "positions": resume.shift.positions,
+            "by_rank": {str(rank): shift for rank, shift in resume.shift.by_rank.items()},
+            "is_lower_bound": resume.shift.is_lower_bound,
+        },
+        "positions": _positions(resume.positions),
+        "later_epochs": [_epoch(epoch) for epoch in resume.later_epochs],
+        "findings": [_finding(finding) for finding in resume.findings],
+        "claims": [],
+        "fingerprint_changes": [
+            {"key": key, "before": before, "after": after}
+            for key, before, after in resume.fingerprint_changes
+        ],
+        "causes": [],
+        "limits": [_limit(limit) for limit in resume.limits],
+    }
+
+
+def _positions(positions: Positions | None) -> dict[str, int | None] | None:
+    if positions is None:
+        return None
+    return {
+        "expected": positions.expected,
+        "first": positions.first,
+        "shift": positions.shift,
+        "repeated": positions.repeated,
+        "holes": positions.holes,
+        "drift": positions.drift,
+    }
+
+
+def _epoch(epoch: LaterEpoch) -> dict[str, Any]:
+    return {
+        "epoch": epoch.epoch,
+        "source": epoch.source,
+        "missing": epoch.missing,
+        "repeated": epoch.repeated,
+        "same_order_as": epoch.same_order_as,
+    }
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    return {
+        "code": finding.code,
+        "clause": str(finding.clause),
+        "outcome": finding.code,
+        "ranks": [list(pair) for pair in finding.ranks],
+        "slots": [list(pair) for pair in finding.slots],
+        "first_step": finding.first_step,
+        "last_step": finding.last_step,
+        "records": finding.amount.records,
+        "samples": finding.amount.samples,
+        "tokens": finding.amount.tokens,
+        "examples": list(finding.examples),
+    }
+
+
+def _limit(limit: Limit) -> dict[str, Any]:
+    return {
+        "code": limit.code,
+        "blocks": [str(clause) for clause in limit.blocks],
+        "text": limit.text,
+        "settled_by": limit.settled_by,
+    }
+
+
+def _attempt(attempt: AttemptFacts) -> dict[str, Any]:
+    return {
+        "attempt": attempt.attempt,
+        "parent": attempt.parent,
+        "resumed_at": attempt.resumed_at,
+        "in_lineage": attempt.in_lineage,
+        "first_step": attempt.first_step,
+        "last_step": attempt.last_step,
+        "world_size": attempt.world_size,
+        "has_end": attempt.has_end,
+    }
+
+
+def _decision(decision: Decision) -> dict[str, Any]:
+    safe = decision.safe_checkpoint
+    return {
+        "action": decision.action,
+        "text": decision.text,
+        "damage": {
+            "replayed": _amount(decision.replayed),
+            "skipped": _amount(decision.skipped),
+            "epoch_share": decision.epoch_share,
+        },
+        "safe_checkpoint": None if safe is None else {"attempt": safe[0], "step": safe[1]},
+    }
