@@ -1,6 +1,7 @@
 """The words of the trade, frozen: what is found, how it is judged, and what is told."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal
 
@@ -71,6 +72,35 @@ class ClauseName(StrEnum):
 
 Order = Literal["step", "relative", "none"]
 """`step`: every record at its step. `relative`: in the reference's order. `none`: any order."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How much of a ledger to read, and how."""
+
+    before: int = 20
+    """Steps before the checkpoint."""
+    after: int = 20
+    """Steps after the checkpoint."""
+    full: bool = False
+    """Read everything."""
+    resume: int | None = None
+    """Judge only the n-th resume of the lineage, from 1."""
+    stream: str | None = None
+    """The stream to audit; null: training."""
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """Our column name → theirs, in foreign logs."""
+
+    def told(self) -> dict[str, Any]:
+        """Give the options as the report shows them."""
+        return {
+            "before": self.before,
+            "after": self.after,
+            "full": self.full,
+            "resume": self.resume,
+            "stream": self.stream,
+            "columns": dict(self.columns),
+        }
 
 
 @dataclass(frozen=True)

@@ -65,6 +65,33 @@ class Row:
         return (self.rank, self.step, self.turn, self.slot, self.row)
 
 
+@dataclass(frozen=True)
+class Act:
+    """One deliberate act of a `declare`: a skip, a reset, a reshuffle or a blend."""
+
+    kind: str
+    step: int | None
+    sources: list[str]
+    ids: list[int | str] | None = None
+    positions: list[Any] | None = None
+
+    def names(
+        self, source: str | None, position: int | None, sample_id: int | str | None
+    ) -> bool:
+        """Whether it names this source, position or id; without a source it is about all."""
+        # Decision: a reset, reshuffle or blend that names no source is about all records.
+        if self.kind != "skip":
+            return not self.sources or source in self.sources
+        # Reading: the sources of a skip narrow its ids and positions, and excuse by themselves
+        # where it has neither; a record without a source is of none that is told to be another.
+        if self.ids is None and self.positions is None:
+            return source in self.sources
+        if self.sources and source is not None and source not in self.sources:
+            return False
+        by_id = sample_id is not None and sample_id in (self.ids or [])
+        return by_id or (position is not None and within(position, self.positions or []))
+
+
 @dataclass(eq=False)
 class Attempt:
     """One launch: its used records, and what its events say."""
@@ -78,7 +105,7 @@ class Attempt:
     voids: set[tuple[int, int]] = field(default_factory=set)
     lacks: Counter[tuple[int, int]] = field(default_factory=Counter)
     memberships: list[tuple[int, list[int]]] = field(default_factory=list)
-    declares: list[tuple[int, dict[str, Any]]] = field(default_factory=list)
+    acts: list[Act] = field(default_factory=list)
     dropped: set[int | None] = field(default_factory=set)
     ended: bool = False
     resumed_upto: int = 0
@@ -154,6 +181,7 @@ class Attempt:
 
     def committed(self, step: int) -> bool:
         """Tell if resumed from it, or every voter committed it, or that is assumed."""
+        # Decision: whoever resumed from it, in the lineage or outside.
         if step <= self.resumed_upto:
             return True
         if self.assumed:
@@ -301,9 +329,31 @@ def note_event(
         done = max((at for who, at in attempt.commits if who == rank), default=0)
         attempt.memberships.append((max(step, done + 1), sorted(data["ranks"])))
     elif kind == "declare":
-        attempt.declares.append((step, data))
+        attempt.acts.extend(acts(line.get("step"), data))
     elif kind == "end":
         attempt.ended = True
+
+
+def acts(step: int | None, data: dict[str, Any]) -> list[Act]:
+    """Give the acts of one `declare` event."""
+    found = []
+    for kind in ("skip", "reset", "reshuffle", "blend"):
+        told = data.get(kind)
+        if told is None or told is False:
+            continue
+        bare = {"ids" if kind == "skip" else "sources": told} if isinstance(told, list) else {}
+        inner = told if isinstance(told, dict) else bare
+        sources = inner.get("sources") or data.get("sources") or []
+        found.append(Act(kind, step, list(sources), inner.get("ids"), inner.get("positions")))
+    return found
+
+
+def within(position: int, listed: Iterable[Any]) -> bool:
+    """Whether a position is listed, alone or in a half-open range."""
+    return any(
+        item[0] <= position < item[1] if isinstance(item, list) else item == position
+        for item in listed
+    )
 
 
 # --- lineage -------------------------------------------------------------------------------------
@@ -311,10 +361,11 @@ def note_event(
 
 @dataclass
 class Link:
-    """One attempt of the lineage and the step that it was resumed at (0 for the first)."""
+    """One attempt of a lineage, and the step and the attempt that it was resumed from."""
 
     attempt: Attempt
-    at: int
+    at: int = 0
+    parent: Attempt | None = None
 
 
 def newest(attempts: dict[str, Attempt]) -> Attempt:
@@ -332,20 +383,24 @@ def newest(attempts: dict[str, Attempt]) -> Attempt:
 
 def lineage(attempts: dict[str, Attempt]) -> list[Link]:
     """Give the chain of attempts whose committed steps made the newest weights, oldest first."""
-    if not attempts:
-        return []
+    return ancestry(attempts, newest(attempts)) if attempts else []
+
+
+def ancestry(attempts: dict[str, Attempt], attempt: Attempt) -> list[Link]:
+    """Give the lineage of one attempt, oldest first."""
     chain: list[Link] = []
-    attempt, walked = newest(attempts), set[int]()
+    walked = set[int]()
     while attempt.parent and id(attempt) not in walked:
         walked.add(id(attempt))
         label, at = attempt.parent
-        chain.append(Link(attempt, at))
-        attempt = attempts.get(label) or Attempt(attempt.start["resumed_from"]["attempt"])
+        parent = attempts.get(label) or Attempt(attempt.start["resumed_from"]["attempt"])
+        chain.append(Link(attempt, at, parent))
+        attempt = parent
         # Reading: resumed from p at a step before p's own start: p's lineage up to C is what
         # counts, so p is outside.
         while attempt.parent and at < attempt.parent[1] and attempt.parent[0] in attempts:
             attempt = attempts[attempt.parent[0]]
-    chain.append(Link(attempt, 0))
+    chain.append(Link(attempt))
     return chain[::-1]
 
 
@@ -407,6 +462,28 @@ class Case:
         return sorted(mine, key=lambda row: row.order)
 
     @cached_property
+    def lost_commits(self) -> set[int]:
+        """The steps of the newest attempt that are not committed, while a later one is."""
+        # Decision: such a step has lost a commit: its unvoided records are out of the window, and
+        # count as missing.
+        mine = {step for step in self.to.by_step if step > self.at}
+        mine |= {step for _, step in self.to.commits if step > self.at}
+        last = max((step for step in mine if self.to.committed(step)), default=0)
+        newest = self.until == END
+        return {step for step in mine if newest and step < last and not self.to.committed(step)}
+
+    @cached_property
+    def acts(self) -> list[Act]:
+        """What is declared for this resume."""
+        # Decision: only what the resumed attempt declares, at a step >= C or at none.
+        return [act for act in self.to.acts if act.step is None or act.step >= self.at]
+
+    @cached_property
+    def reset(self) -> bool:
+        """Whether the stream was deliberately started anew."""
+        return any(act.kind == "reset" for act in self.acts)
+
+    @cached_property
     def steps(self) -> list[int]:
         """The steps of the resumed window, those too whose records are all lost."""
         events = {
@@ -414,7 +491,7 @@ class Case:
             for _, step in self.to.commits
             if self.at < step <= self.until and self.to.committed(step)
         }
-        return sorted({row.step for row in self.resumed} | events)
+        return sorted({row.step for row in self.resumed} | events | self.lost_commits)
 
     @cached_property
     def whole_resumed(self) -> list[int]:
@@ -432,7 +509,12 @@ class Case:
     @cached_property
     def missing(self) -> int:
         """Records known to be missing in the resumed window."""
-        return sum(self.to.missing(step) for step in self.steps)
+        return sum(self.lacking(step) for step in self.steps)
+
+    def lacking(self, step: int) -> int:
+        """Count the records known to be missing in a resumed step."""
+        gone = solid(self.to.by_step.get(step, ())) if step in self.lost_commits else []
+        return self.to.missing(step) + len(gone)
 
     @cached_property
     def sampled(self) -> bool:
@@ -444,7 +526,8 @@ class Case:
     def by_positions(self) -> bool:
         """Where all records of both windows have positions, places are positions."""
         rows = self.reference + self.resumed
-        return bool(self.reference and self.resumed) and all(
+        # Decision: not after a declared reset.
+        return bool(self.reference and self.resumed and not self.reset) and all(
             row.position is not None for row in rows
         )
 
@@ -452,6 +535,16 @@ class Case:
     def consumed(self) -> set[Key]:
         """What committed updates up to C had consumed."""
         return {self.key(row) for row in self.committed}
+
+    @cached_property
+    def used(self) -> set[Key]:
+        """What was used in the resumed window, void tries too."""
+        return {self.key(row) for row in self.resumed}
+
+    @cached_property
+    def met(self) -> set[Row]:
+        """The reference records that have a partner, once all rounds are over."""
+        return set(self.mate.values())
 
     @cached_property
     def consumed_by_all(self) -> set[Key]:
@@ -587,6 +680,10 @@ class Epochs:
         size = owner(self.parts, step).fact("dataset_samples")
         return set() if size is None else {-int(size) % each for each in self.rounds(step)}
 
+    def most(self, step: int) -> int:
+        """The largest padding there can be; where N is not logged, short of a whole round."""
+        return max(self.paddings(step) or {n - 1 for n in self.rounds(step)}, default=0)
+
 
 def fullest_batch(attempt: Attempt) -> int:
     """Give the most sequences that any rank had in one slot."""
@@ -677,17 +774,17 @@ def reference_amount(case: Case) -> int:
 
 def covered_steps(case: Case) -> set[int]:
     """Find the resumed steps through which no more was used than the whole reference holds."""
-    # Reading: on the resumed side every void try counts as used, and so does what was skipped by
-    # declaration: the stream has come further by that much, which excuses what it holds there.
+    # Reading: on the resumed side every void try counts as used.
+    # Decision: so does, from the first step on, what was skipped by declaration.
     room, covered = reference_amount(case), set[int]()
-    taken = set(case.mate.values())
-    used_so_far = len({r.sequence for r in case.reference if r not in taken and excused(case, r)})
+    passed = [row for row in case.reference if not met(case, row) and declared(case, row)]
+    used_so_far = len({row.sequence for row in passed})
     sequences: dict[int, set[tuple[int, ...]]] = defaultdict(set)
     for row in case.resumed:
         if row not in case.to_epochs.repeats:
             sequences[row.step].add(row.sequence)
     for step in case.steps:
-        used_so_far += len(sequences[step]) + case.to.missing(step)
+        used_so_far += len(sequences[step]) + case.lacking(step)
         if used_so_far <= room:
             covered.add(step)
     return covered
@@ -699,10 +796,11 @@ def fits_one_pass(case: Case) -> dict[int, bool]:
     size, total, fits = case.to.fact("dataset_samples"), 0.0, dict[int, bool]()
     for attempt, lo, hi in case.past:
         for step in steps_of(attempt, lo, hi):
-            total += step_weight(attempt, step, len(attempt.by_step.get(step, ())))
+            seen = len(attempt.by_step.get(step, ())) + attempt.missing(step)
+            total += seen * whole_share(attempt, step)
     held_now = Counter(row.step for row in case.resumed)
     for step in case.steps:
-        total += step_weight(case.to, step, held_now[step])
+        total += (held_now[step] + case.lacking(step)) * whole_share(case.to, step)
         fits[step] = size is not None and total <= size
     return fits
 
@@ -714,19 +812,37 @@ def steps_of(attempt: Attempt, lo: int, hi: float) -> set[int]:
     }
 
 
-def step_weight(attempt: Attempt, step: int, seen: int) -> float:
-    """Give the records of a step: seen, missing, and as many more for ranks that are not logged."""
-    share = len(attempt.members(step)) / (len(attempt.logged(step)) or 1)
-    return (seen + attempt.missing(step)) * share
+def whole_share(attempt: Attempt, step: int) -> float:
+    """By how much a step is larger than what its logged ranks hold."""
+    return len(attempt.members(step)) / (len(attempt.logged(step)) or 1)
 
 
 def repeats_by_design(case: Case) -> bool:
-    """Whether the committed window repeats more often than padding explains."""
-    # Reading: without `dataset_samples` no padding is known that would explain a repeat.
-    epochs = Epochs(case, case.committed, case.past)
-    ends = {epoch: at[0] for epoch, at in epochs.last.items() if epochs.over(epoch)}
-    budget = sum(max(epochs.paddings(step), default=0) for step in ends.values())
-    return len(case.committed) - len(case.consumed) > budget
+    """Whether committed window and reference repeat more often than padding explains."""
+    # Decision: the reference counts too, less what the last step that it shows of a generation
+    # may hold as padding; each generation that is over in either window explains the largest
+    # padding (none where `dataset_samples` is not logged).
+    epochs, now = case.ref_epochs, case.window_epochs
+    repeats, seen = list[Row](), set(case.consumed)
+    for row in solid(case.reference):
+        if case.key(row) in seen:
+            repeats.append(row)
+        seen.add(case.key(row))
+    ends = {epochs.of(row): row.step for row in case.reference}
+    closing = Counter(
+        epoch
+        for row in repeats
+        if (epoch := epochs.of(row)) is not None and row.step == ends[epoch]
+    )
+    spared = sum(n for epoch, n in closing.items() if n <= epochs.most(ends[epoch]))
+    over = {e for e in epochs.last if epochs.over(e)} | {e for e in now.last if now.over(e)}
+    # Reading: recipes may differ along the lineage; the one that pads most counts.
+    recipes = [(part, step) for part in (case.past, case.source) for _, step, _ in part]
+    largest = max(
+        (n for part, lo in recipes for n in Epochs(case, [], part).paddings(lo + 1)), default=0
+    )
+    count = len(case.committed) - len(case.consumed) + len(repeats) - spared
+    return count > len(over) * largest
 
 
 # --- outcomes of resumed records -----------------------------------------------------------------
@@ -740,7 +856,7 @@ def classify_resumed(case: Case) -> None:
     in_reference = {case.key(row) for row in case.reference}
     lost_through, lost = {}, 0
     for step in case.steps:
-        lost += case.to.missing(step)
+        lost += case.lacking(step)
         lost_through[step] = lost
     earlier: set[Key] = set()
     for row in case.resumed:
@@ -752,14 +868,15 @@ def classify_resumed(case: Case) -> None:
             continue
         if row in case.mate:
             case.outcome[row] = "in-place" if case.mate[row].step == row.step else "moved"
-        elif (as_padding := padding(case, row)) is not None:
+        elif (as_padding := padding(case, row, row.step in covered)) is not None:
             case.outcome[row] = as_padding
         elif key in case.consumed:
             case.outcome[row] = "replayed" if proven else "repeat-unexplained"
         elif key in earlier or key in in_reference:
             case.outcome[row] = "duplicated" if proven else "repeat-unexplained"
         elif row.step in covered and not lost_through[row.step] and may_surprise(case, row):
-            case.outcome[row] = "unexpected"
+            # Decision: what was reset, reshuffled or blended anew surprises nobody.
+            case.outcome[row] = "fresh" if freed(case, row) else "unexpected"
         else:
             case.outcome[row] = "fresh"
         earlier.add(key)
@@ -776,7 +893,7 @@ def may_surprise(case: Case, row: Row) -> bool:
     return not case.sampled and case.order != "none" and not beyond
 
 
-def padding(case: Case, row: Row) -> str | None:
+def padding(case: Case, row: Row, covered: bool) -> str | None:
     """Judge an unmatched repeat at an epoch's end: padding, unexplained, or neither (None)."""
     epochs = case.to_epochs
     epoch = epochs.of(row)
@@ -790,9 +907,11 @@ def padding(case: Case, row: Row) -> str | None:
         return "padding"
     # Reading: a rank, a record or `dataset_samples` taken away must not make a verdict broken. So
     # where records are missing or unlogged the count need not be exact, and the epoch may be over
-    # unseen; where N is not known the epoch may be over with any padding.
+    # unseen.
+    # Decision: where N is not logged, the epoch may be over with any padding, unless the reference
+    # covers the step.
     if size is None:
-        return "repeat-unexplained" if count < max(epochs.rounds(row.step)) else None
+        return "repeat-unexplained" if count <= epochs.most(row.step) and not covered else None
     unseen = END if case.to.sampled(row.step) else case.missing + sum(map(past_missing, case.past))
     share = len(case.to.members(row.step)) / (len(case.to.logged(row.step)) or 1)
     perhaps = len(epochs.distinct[epoch]) * share + (unseen if unseen < END else 0) >= size
@@ -813,13 +932,12 @@ def repeats_in(case: Case, row: Row) -> bool:
 
 def classify_expected(case: Case) -> None:
     """Give every reference record the first outcome that fits; `undecided` comes out of skips."""
-    taken, used_keys = set(case.mate.values()), {case.key(row) for row in case.resumed}
     budgets: dict[Key, int] = {}
     past = moved_past(case)
     for row in case.reference:
-        if row in taken or (row.void and case.key(row) in used_keys):
+        if met(case, row):
             case.outcome[row] = "matched"
-        elif excused(case, row):
+        elif declared(case, row):
             case.outcome[row] = "declared"
         elif repeat_missing(case, row, budgets):
             case.outcome[row] = "repeat-missing"
@@ -838,50 +956,20 @@ def classify_expected(case: Case) -> None:
             case.outcome[row], left = "undecided", left - 1
 
 
-def excused(case: Case, row: Row) -> bool:
-    """Whether a declaration names a record."""
-    return declared(case, row.source, row.position, row.sample_id)
+def met(case: Case, row: Row) -> bool:
+    """Whether an expected record is matched, or void and its identity used again."""
+    return row in case.met or (row.void and case.key(row) in case.used)
 
 
-def declared(
-    case: Case, source: str | None, position: int | None, sample_id: int | str | None
-) -> bool:
-    """Whether a `declare` at or after C names this source, position or id."""
-    for attempt in {case.to, *(part[0] for part in case.past)}:
-        for step, data in attempt.declares:
-            if step >= case.at and named(data, source, position, sample_id):
-                return True
-    return False
+def declared(case: Case, row: Row) -> bool:
+    """Whether a declaration at or after C names a record."""
+    return any(act.names(row.source, row.position, row.sample_id) for act in case.acts)
 
 
-def named(
-    data: dict[str, Any], source: str | None, position: int | None, sample_id: int | str | None
-) -> bool:
-    """Whether a declaration names it: by id or position (of its sources), or by source alone."""
-    told = dict(data)
-    for act in ("skip", "reset", "reshuffle", "blend"):
-        inner = told.get(act)
-        told.update(
-            inner if isinstance(inner, dict) else {"ids": inner} if isinstance(inner, list) else {}
-        )
-    sources = told.get("sources") or told.get("source") or []
-    sources = [sources] if isinstance(sources, str) else list(sources)
-    if sources and source not in sources:
-        return False
-    ids, positions = told.get("ids") or told.get("sample_ids"), told.get("positions")
-    if ids is None and positions is None:
-        return bool(sources)
-    return (ids is not None and sample_id in ids) or (
-        position is not None and within(position, positions or [])
-    )
-
-
-def within(position: int, listed: Any) -> bool:
-    """Whether a position is listed, alone or in a half-open range."""
-    return any(
-        item[0] <= position < item[1] if isinstance(item, list) else item == position
-        for item in listed
-    )
+def freed(case: Case, row: Row) -> bool:
+    """Whether a resumed record's source was reset, reshuffled or blended by declaration."""
+    acts = [act for act in case.acts if act.kind != "skip"]
+    return any(act.names(row.source, None, None) for act in acts)
 
 
 def repeat_missing(case: Case, row: Row, budgets: dict[Key, int]) -> bool:
@@ -931,7 +1019,26 @@ def frontiers(case: Case) -> dict[int, tuple[float, int]]:
         for lane, place in places.items():
             if place is not None and (lane not in found or place > found[lane][0]):
                 found[lane] = (place, step)
-    return found
+    if case.by_positions or largest_step(case.resumed) >= largest_step(case.reference):
+        return found
+    # Decision: of smaller steps it takes several to use up one of the reference, so the frontier
+    # is reached with the last that has any match there.
+    latest: dict[float, int] = {}
+    for row, mate in case.mate.items():
+        latest[mate.step] = max(row.step, latest.get(mate.step, row.step))
+    return {
+        lane: (place, max(first, latest.get(place, first)))
+        for lane, (place, first) in found.items()
+    }
+
+
+def largest_step(rows: Iterable[Row]) -> int:
+    """Count the sequences of the largest step."""
+    # Reading: tries of one step are counted one by one: a retry makes no batch larger.
+    tries: dict[tuple[int, int], set[tuple[int, ...]]] = defaultdict(set)
+    for row in rows:
+        tries[row.step, row.turn].add(row.sequence)
+    return max(map(len, tries.values()), default=0)
 
 
 def position_place(case: Case, rows: Sequence[Row]) -> float | None:
@@ -971,7 +1078,12 @@ def world_changed(case: Case) -> bool:
 def out_of_order(case: Case) -> int:
     """Count matched records less the longest non-decreasing run of their reference steps."""
     # Reading: void tries of the resume are not counted here.
-    pairs = sorted((row.step, mate.step) for row, mate in case.mate.items() if not row.void)
+    # Decision: nor what was reset, reshuffled or blended anew by declaration.
+    pairs = sorted(
+        (row.step, mate.step)
+        for row, mate in case.mate.items()
+        if not row.void and not freed(case, row)
+    )
     tails: list[int] = []
     for _, step in pairs:
         at = bisect_right(tails, step)
@@ -982,7 +1094,8 @@ def out_of_order(case: Case) -> int:
 def positions(case: Case) -> Block:
     """Give the second line of evidence, by positions; null where a record has none."""
     rows = case.committed + case.resumed
-    if not case.resumed or any(row.position is None for row in rows):
+    # Decision: and null after a declared reset.
+    if case.reset or not case.resumed or any(row.position is None for row in rows):
         return None
     done = {row.position for row in case.committed}
     expected = max((p for p in done if p is not None), default=-1) + 1
@@ -1010,6 +1123,7 @@ def holes(case: Case, expected: int) -> int:
     rows = case.before + case.resumed
     gone = {row.position for row in rows} | case.to.dropped
     gone |= {row.position for row in case.reference if case.outcome[row] == "declared"}
+    skips = [act for act in case.acts if act.kind == "skip"]
     for attempt, _, _ in case.past:
         gone |= attempt.dropped
     by_step: dict[int, list[Row]] = defaultdict(list)
@@ -1019,7 +1133,11 @@ def holes(case: Case, expected: int) -> int:
         place for mine in by_step.values() if (place := position_place(case, mine)) is not None
     ]
     behind = range(expected, int(max(places, default=expected)))
-    return sum(1 for place in behind if place not in gone and not declared(case, None, place, None))
+    return sum(
+        1
+        for place in behind
+        if place not in gone and not any(act.names(None, place, None) for act in skips)
+    )
 
 
 def drift(case: Case) -> int:
@@ -1069,13 +1187,14 @@ def later_epochs_broken(case: Case) -> bool:
         case.notes.add("no-later-epoch")
     elif frozen(case, over):
         case.notes.add("frozen-epochs")
-    if case.sampled or any(part[0].declares for part in case.past) or case.to.declares:
+    if case.sampled:
         return False
-    lost = case.missing + sum(past_missing(part) for part in case.past)
+    lost = permitted(case) + case.missing + sum(past_missing(part) for part in case.past)
     # Reading: `dataset_samples` says nothing about one source of a blend.
     size = case.to.fact("dataset_samples") if len({e[0] for e in epochs.last}) == 1 else None
     batch = max(Counter(row.step for row in case.resumed).values(), default=1)
-    slack = lost if case.to.fact("drop_last") is False else lost + batch - 1
+    # Decision: whatever `drop_last` says, less than one global batch may be dropped.
+    slack = lost + batch - 1
     packed = len({row.sequence for row in epochs.rows}) < len(epochs.rows)
     names = (
         ("source", "sample_id") if packed else ("source", "sample_id", "token_start", "token_end")
@@ -1085,12 +1204,35 @@ def later_epochs_broken(case: Case) -> bool:
         if (epoch := epochs.of(row)) is not None:
             amount[epoch].add(pick(row, names))
     for epoch in over:
+        if any(anew(act, epoch[0]) for act in all_acts(case)):
+            continue
         full = whole_before(case, epoch)
         target = len(amount[full]) if full else None if packed else size
         in_reference = epoch in case.ref_epochs.last and case.ref_epochs.over(epoch)
         if target is not None and not in_reference and target - len(amount[epoch]) > slack:
             return True
     return False
+
+
+def all_acts(case: Case) -> list[Act]:
+    """Give what was declared in the lineage: an epoch under way at C may have begun before."""
+    return [act for attempt in {case.to, *(part[0] for part in case.past)} for act in attempt.acts]
+
+
+def anew(act: Act, source: str | None) -> bool:
+    """Whether an act leaves the epochs of a source without a promise."""
+    bare = act.ids is None and act.positions is None
+    return bare and (source is None or act.names(source, None, None))
+
+
+def permitted(case: Case) -> int:
+    """Count the ids and positions that were skipped by declaration."""
+    ids, places = set[int | str](), set[int]()
+    for act in all_acts(case):
+        ids |= set(act.ids or [])
+        for item in act.positions or []:
+            places |= set(range(*item)) if isinstance(item, list) else {item}
+    return len(ids) + len(places)
 
 
 def past_missing(part: Part) -> int:
@@ -1294,12 +1436,16 @@ def judge_resume(case: Case) -> dict[str, Any]:
     }
 
 
-def build(chain: list[Link], nth: int, order: str, control: list[Part] | None) -> Case:
+def build(
+    chain: list[Link], nth: int, order: str, control: list[Part] | None, died: list[Part]
+) -> Case:
     """Cut the windows of the nth resume, against the control or else the rolled-back window."""
-    parent, link = chain[nth - 1].attempt, chain[nth]
+    link = chain[nth]
+    parent = link.parent or chain[nth - 1].attempt
     until = chain[nth + 1].at if nth + 1 < len(chain) else END
     past = kept(chain[:nth], link.at)
-    kind, source = ("control", control) if control else ("rolled-back", [(parent, 0, END)])
+    # Decision: where C lies before the parent's own start, its whole lineage was rolled back.
+    kind, source = ("control", control) if control else ("rolled-back", died)
     case = Case(parent, link.attempt, link.at, order, past, until, kind, source)
     choose_columns(case)
     return case
@@ -1309,14 +1455,16 @@ def judge(
     run: Path, control: Path | None = None, order: str | None = None, stream: str | None = None
 ) -> list[dict[str, Any]]:
     """Judge every resume, oldest first: `gate` with a control, `diff --full` without."""
-    chain = lineage(read(Path(run), stream))
+    attempts = read(Path(run), stream)
+    chain = lineage(attempts)
     contract = order or ("relative" if control is None else "step")
     parts = kept(lineage(read(Path(control), stream)), END) if control is not None else None
     reports = []
     for nth in range(1, len(chain)):
-        case = build(chain, nth, contract, parts)
+        died = kept(ancestry(attempts, chain[nth].parent or chain[nth - 1].attempt), END)
+        case = build(chain, nth, contract, parts, died)
         if parts and control_differs(case, parts):
-            case = build(chain, nth, contract, None)
+            case = build(chain, nth, contract, None, died)
             case.notes.add("control-differs")
         reports.append(judge_resume(case))
     return reports

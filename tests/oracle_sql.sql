@@ -101,6 +101,8 @@ FROM (SELECT side, attempt, rank, step FROM rec
 
 -- Lineage: from the newest attempt that nobody resumed from, up the parent links.
 -- READING: newest by start time, then by label (numbers as numbers), then by order of reading.
+-- READING: a parent that began after the C that was loaded made none of the weights: passed over
+-- (`floor` is the lowest C so far).
 CREATE TABLE chain AS
 WITH RECURSIVE leaf AS (
   SELECT side, attempt FROM att a
@@ -109,20 +111,22 @@ WITH RECURSIVE leaf AS (
   QUALIFY row_number() OVER (PARTITION BY side ORDER BY time_ns DESC NULLS LAST,
     try_cast(attempt AS BIGINT) DESC NULLS LAST, ord DESC) = 1
 ), up AS (
-  SELECT a.side, a.attempt, a.parent, a.c, 0 AS back
+  SELECT a.side, a.attempt, a.parent, a.c, 0 AS back, a.c AS floor, true AS kept
   FROM att a JOIN leaf USING (side, attempt)
   UNION ALL
-  SELECT a.side, a.attempt, a.parent, a.c, up.back + 1
+  SELECT a.side, a.attempt, a.parent, a.c, up.back + 1, least(up.floor, a.c),
+         a.parent IS NULL OR a.c <= up.floor
   FROM up JOIN att a ON a.side = up.side AND a.attempt = up.parent
   WHERE up.back < 10000 AND up.parent <> up.attempt
 )
 -- `k` counts from the oldest; `next_c` is where the lineage's next attempt resumed.
-SELECT *, row_number() OVER (PARTITION BY side ORDER BY back DESC) - 1 AS k,
+SELECT side, attempt, parent, c, back,
+       row_number() OVER (PARTITION BY side ORDER BY back DESC) - 1 AS k,
        coalesce(c, -1) AS lo,
        min(c) OVER (PARTITION BY side ORDER BY back DESC
                     ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING) AS hi,
        lead(c) OVER (PARTITION BY side ORDER BY back DESC) AS next_c
-FROM up;
+FROM up WHERE kept;
 
 -- Who takes part in a step: the last `membership` (its step is the first it holds for), else all
 -- of `world_size`, else (no start event) the ranks that were seen.
@@ -170,6 +174,7 @@ WITH held AS (
   SELECT side, attempt, step, rank, bool_or(kind = 'commit') AS committed,
          bool_or(kind = 'void') AS voided FROM mark GROUP BY ALL
 ), fact AS (
+  -- Decision: any attempt that resumed from it counts, in the lineage or outside.
   SELECT side, parent AS attempt, max(c) AS c FROM att WHERE parent IS NOT NULL GROUP BY ALL
 ), events AS (
   SELECT side, bool_or(kind = 'commit') AS any_commit FROM line GROUP BY ALL
@@ -239,14 +244,18 @@ WHERE a.side = 'run' AND a.k < getvariable('k') GROUP BY ALL
 UNION ALL
 SELECT side, attempt, lo, hi FROM chain WHERE side = 'control';
 
--- What the parent's lineage held when it died: its own records to the last, its ancestors' up to
--- where it left them.
--- READING: so a parent that began after C is completed by the steps that it inherited; "records of
--- the dead attempt" alone would have no step C+1 there and break a legal resume.
+-- Decision: what was rolled back is all that the parent's lineage held beyond C when it died: its
+-- own records to the last, its ancestors' up to where it left them (C may lie before its start).
 CREATE OR REPLACE TEMP TABLE dead AS
-SELECT a.side, a.attempt, a.lo, min(b.c) AS hi FROM chain a
-LEFT JOIN chain b ON b.side = 'run' AND b.k > a.k AND b.k < getvariable('k')
-WHERE a.side = 'run' AND a.k < getvariable('k') GROUP BY ALL;
+WITH RECURSIVE up AS (
+  SELECT side, attempt, parent, c, NULL::BIGINT AS hi, 0 AS back FROM att
+  WHERE side = 'run' AND attempt = getvariable('parent')
+  UNION ALL
+  SELECT a.side, a.attempt, a.parent, a.c, least(up.hi, up.c), up.back + 1
+  FROM up JOIN att a ON a.side = up.side AND a.attempt = up.parent
+  WHERE up.back < 10000 AND up.parent <> up.attempt
+)
+SELECT side, attempt, coalesce(c, -1) AS lo, hi FROM up;
 
 -- The windows, all in one table. com = committed; cvd = void tries at steps <= C of the lineage;
 -- res = resumed; ref = reference; rol = rolled back; ctl = the control at steps <= C.
@@ -364,11 +373,22 @@ CREATE OR REPLACE TEMP TABLE res AS SELECT * FROM w WHERE win = 'res';
 CREATE OR REPLACE TEMP TABLE ref AS SELECT * FROM w WHERE win = 'ref';
 
 -- Steps of the resumed window, with what is known to be missing there.
+-- Decision: a step of the newest attempt that is not committed, while a later one is, has lost a
+-- commit: what it holds unvoided is out of the window, and missing.
 CREATE OR REPLACE TEMP TABLE resstep AS
-SELECT i.* FROM stepinfo i
-WHERE i.side = 'run' AND i.attempt = getvariable('attempt') AND i.step > getvariable('c')
-  AND i.step <= getvariable('last')
-  AND (i.committed OR EXISTS (FROM res WHERE res.step = i.step));
+WITH mine AS (
+  SELECT * FROM stepinfo WHERE side = 'run' AND attempt = getvariable('attempt')
+    AND step > getvariable('c') AND step <= getvariable('last')
+), uncommitted AS (
+  SELECT i.step, count(r.id) AS records FROM mine i
+  LEFT JOIN rec r ON r.side = i.side AND r.attempt = i.attempt AND r.step = i.step AND NOT r.void
+  WHERE NOT i.committed AND getvariable('last') = 4611686018427387904
+    AND i.step < (SELECT max(step) FROM mine WHERE committed)
+  GROUP BY i.step
+)
+SELECT i.* REPLACE (i.missing_records + coalesce(u.records, 0) AS missing_records)
+FROM mine i LEFT JOIN uncommitted u USING (step)
+WHERE i.committed OR u.step IS NOT NULL OR EXISTS (FROM res WHERE res.step = i.step);
 
 -- Steps of the reference; an earlier attempt's end where the next one resumed.
 CREATE OR REPLACE TEMP TABLE refstep AS
@@ -476,6 +496,53 @@ INSERT INTO pair FROM meet(true, true, true, false);
 INSERT INTO pair FROM meet(true, true, false, false);
 
 --: judgement
+-- Every act that the lineage declared. `declared` are those that the resumed attempt declares at or
+-- after C (or at no step). A `skip` names ids and positions (single, or [from, to) pairs).
+-- READING: there sources only narrow them; without either they excuse by themselves.
+-- Decision: a reset, reshuffle or blend is about its sources, and about all where it names none.
+-- Declares of other attempts do not count.
+CREATE OR REPLACE TEMP TABLE act AS
+WITH told AS (
+  SELECT k.kind, l.j->'$.data' AS d, l.j->'$.data'->k.kind AS said,
+         l.attempt = getvariable('attempt')
+           AND coalesce(l.step, getvariable('c')) >= getvariable('c') AS counts
+  FROM line l JOIN chain c USING (side, attempt),
+       (VALUES ('skip'), ('reset'), ('reshuffle'), ('blend')) k(kind)
+  WHERE l.side = 'run' AND c.k <= getvariable('k') AND l.kind = 'declare'
+    AND coalesce(l.j->'$.data'->>k.kind, 'false') <> 'false'
+), named AS (
+  SELECT kind, counts, CASE WHEN kind = 'skip' AND json_type(said) = 'ARRAY' THEN said
+                    WHEN kind = 'skip' THEN said->'$.ids' END AS ids,
+         CASE WHEN kind = 'skip' THEN said->'$.positions' END AS positions,
+         CASE WHEN kind <> 'skip' AND json_type(said) = 'ARRAY' AND json_array_length(said) > 0
+              THEN said
+              WHEN coalesce(json_array_length(said->'$.sources'), 0) > 0 THEN said->'$.sources'
+              WHEN coalesce(json_array_length(d->'$.sources'), 0) > 0 THEN d->'$.sources'
+         END AS sources
+  FROM told
+)
+SELECT kind, counts, ids->>'$[*]' AS ids, sources->>'$[*]' AS sources,
+       flatten(list_transform(positions->'$[*]', lambda p: CASE WHEN json_type(p) = 'ARRAY'
+         THEN range((p->>'$[0]')::BIGINT, (p->>'$[1]')::BIGINT) ELSE [p::BIGINT] END)) AS positions
+FROM named;
+CREATE OR REPLACE TEMP TABLE declared AS SELECT * FROM act WHERE counts;
+
+-- Expected records that a declaration names, and records whose source was begun anew by one.
+CREATE OR REPLACE TEMP TABLE excused AS
+SELECT r.id, coalesce(bool_or(d.kind <> 'skip'), false) AS anew
+FROM (FROM ref UNION ALL FROM res) r JOIN declared d ON CASE
+  WHEN d.kind <> 'skip' OR (d.ids IS NULL AND d.positions IS NULL)
+  THEN (d.sources IS NULL AND d.kind <> 'skip') OR list_contains(d.sources, r.src)
+  ELSE (coalesce(list_contains(d.ids, r.sid), false)
+        OR coalesce(list_contains(d.positions, r.pos), false))
+    AND (d.sources IS NULL OR r.src IS NULL OR list_contains(d.sources, r.src)) END
+GROUP BY r.id;
+
+-- Expected records that found a partner; a void one also by its identity.
+CREATE OR REPLACE TEMP TABLE met AS
+SELECT id FROM ref
+WHERE id IN (SELECT b FROM pair) OR (void AND key IN (SELECT key FROM res));
+
 -- Amounts: sequences of the reference through its last whole step, without end-of-epoch repeats.
 -- READING: a void try counts in the reference unless its sequence was used again there (a retry
 -- is one place of the stream, not two); in the resumed window all that was used counts.
@@ -493,6 +560,11 @@ SELECT (SELECT count(*) FROM w WHERE win IN ('com', 'cvd'))
         FROM stepinfo i JOIN seg s USING (side, attempt)
         WHERE side = 'run' AND i.step > s.lo AND i.step <= s.hi) AS records;
 
+-- Decision: unmatched records that were skipped by declaration count as used from the start.
+CREATE OR REPLACE TEMP TABLE passed_by AS
+SELECT count(DISTINCT (side, attempt, rank, step, slot, row, try)) AS sequences FROM ref
+WHERE id IN (SELECT id FROM excused) AND id NOT IN (SELECT id FROM met);
+
 -- Per resumed step: what was used through it, what is missing, and whether the reference covers it.
 CREATE OR REPLACE TEMP TABLE through AS
 WITH per AS (
@@ -506,39 +578,72 @@ WITH per AS (
          sum(coalesce(p.records, 0) + i.missing_records + i.unlogged_records) OVER u AS records
   FROM resstep i LEFT JOIN per p USING (step) WINDOW u AS (ORDER BY i.step)
 )
-SELECT s.step, s.whole, s.missing, s.sequences + s.missing <= a.sequences AS covers,
+SELECT s.step, s.whole, s.missing,
+       s.sequences + s.missing + y.sequences <= a.sequences AS covers,
        coalesce(f.records + s.records <= t.n, false) AS fits
-FROM summed s, refamount a, sofar f, att t
+FROM summed s, refamount a, sofar f, passed_by y, att t
 WHERE t.side = 'run' AND t.attempt = getvariable('attempt');
 
--- Padding budgets of the committed window's finished epochs (unknown N explains nothing).
+-- Repeats by design.
+-- Decision: those of the committed window and the reference's own, less what the last step that the
+-- reference shows of an epoch may hold as padding, against the largest padding for each epoch that
+-- is over in the reference or in the resumed window (unknown N explains nothing).
+-- READING: of the recipes along both windows, the one that pads most; the largest that there can be
+-- is that of N where it is logged, else one short of a global batch.
 CREATE OR REPLACE TEMP TABLE design AS
-WITH budget AS (
-  SELECT coalesce(sum(list_max(pads(h.n, h.w, h.b, h.a, h.ds))), 0) AS allowed
-  FROM ended e
-  JOIN (SELECT DISTINCT fs, ep, step, side, attempt FROM com) c
-    ON c.ep = e.ep AND c.fs IS NOT DISTINCT FROM e.fs AND c.step = e.last_step
-  JOIN shape h ON h.side = c.side AND h.attempt = c.attempt
-  WHERE e.s = 'com'
+WITH recipe AS (
+  SELECT max(coalesce(list_max(pads(n, w, b, a, ds)), 0)) AS padding,
+         max(coalesce(list_max(pads(n, w, b, a, ds)),
+                      CASE WHEN ds THEN w - 1 ELSE w * b * a - 1 END))
+           FILTER (win = 'ref') AS most
+  FROM shape JOIN (SELECT DISTINCT win, side, attempt FROM w WHERE win IN ('com', 'ref'))
+       USING (side, attempt)
+), mine AS (
+  SELECT u.*, r.void FROM uses u JOIN ref r USING (id)
+  WHERE u.s = 'ref' AND u.phase = 1 AND u.repeat
+), final AS (
+  SELECT fs, ep, max(step) AS step FROM ref WHERE ep IS NOT NULL GROUP BY ALL
+), closing AS (
+  SELECT count(*) AS repeats FROM mine m JOIN final f
+    ON f.ep = m.ep AND f.fs IS NOT DISTINCT FROM m.fs AND f.step = m.step
+  GROUP BY f.fs, f.ep
+), gone AS (
+  SELECT count(DISTINCT (coalesce(fs, ''), ep)) AS epochs FROM ended WHERE s IN ('ref', 'res')
 )
-SELECT (SELECT count(*) FROM uses WHERE s = 'com' AND repeat) > allowed AS repeats FROM budget;
+SELECT (SELECT count(*) FROM uses WHERE s = 'com' AND repeat) + (SELECT count(*) FROM mine)
+     - (SELECT coalesce(sum(repeats), 0) FROM closing, recipe WHERE repeats <= most)
+     > gone.epochs * coalesce(recipe.padding, 0) AS repeats
+FROM gone, recipe;
 
 -- Padding: where the repeats of an epoch's last step are exactly as many as a sampler adds.
 -- READING: `unknown` (cannot be told) where N is not logged, and where records of that very step
 -- are missing or unlogged and could make up the number (losing a rank must never break).
+-- Decision: `perhaps` where N is not logged and the epoch is not known to be over, but this is its
+-- last step seen and the repeats there are fewer than a global batch (than ranks, for a
+-- DistributedSampler); it counts only where the reference does not cover the step.
 CREATE OR REPLACE TEMP TABLE padded AS
-WITH found AS (
-  SELECT u.fs, u.ep, u.side, u.attempt, u.step, count(*) AS repeats FROM uses u
-  WHERE u.s = 'res' AND u.phase = 1 AND u.atend GROUP BY ALL
+WITH final AS (
+  -- cut steps included
+  SELECT CASE WHEN (SELECT count(fs) > 0 FROM res) THEN src END AS fs, epoch AS ep,
+         max(step) AS step FROM rec
+  WHERE side = 'run' AND attempt = getvariable('attempt') AND step > getvariable('c')
+    AND epoch IS NOT NULL GROUP BY ALL
+), found AS (
+  SELECT u.fs, u.ep, u.side, u.attempt, u.step, bool_or(u.atend) AS over_, count(*) AS repeats
+  FROM uses u JOIN final f
+    ON f.ep = u.ep AND f.fs IS NOT DISTINCT FROM u.fs AND f.step = u.step
+  WHERE u.s = 'res' AND u.phase = 1 AND u.repeat GROUP BY ALL
 ), sized AS (
-  SELECT f.fs, f.ep, f.repeats, pads(h.n, h.w, h.b, h.a, h.ds) AS budgets,
+  SELECT f.fs, f.ep, f.step, f.over_, f.repeats, pads(h.n, h.w, h.b, h.a, h.ds) AS budgets,
+         CASE WHEN h.ds THEN h.w - 1 ELSE h.w * h.b * h.a - 1 END AS most,
          i.missing_records + i.unlogged_records AS dark
   FROM found f JOIN shape h ON h.side = f.side AND h.attempt = f.attempt
   JOIN resstep i ON i.step = f.step
 )
-SELECT fs, ep, coalesce(list_contains(budgets, repeats), false) AS exact,
-       budgets IS NULL OR len(list_filter(budgets,
-         lambda n: n > repeats AND n <= repeats + dark)) > 0 AS unknown
+SELECT fs, ep, step, over_ AND coalesce(list_contains(budgets, repeats), false) AS exact,
+       over_ AND (budgets IS NULL OR len(list_filter(budgets,
+         lambda n: n > repeats AND n <= repeats + dark)) > 0) AS unknown,
+       NOT over_ AND budgets IS NULL AND repeats <= most AS perhaps
 FROM sized;
 
 -- Are ranks unlogged on either side? Then nothing is unexpected and no skip is proven.
@@ -556,19 +661,24 @@ SELECT r.id, r.rank, r.step, r.slot, r.key, r.void, p.b AS ref_id, f.step AS ref
   WHEN f.step IS NOT NULL THEN 'moved'
   WHEN u.atend AND d.exact THEN 'padding'
   WHEN u.atend AND d.unknown THEN 'repeat-unexplained'
+  WHEN u.repeat AND d.perhaps AND NOT t.covers THEN 'repeat-unexplained'
   WHEN u.consumed OR u.repeat OR k.key IS NOT NULL THEN CASE
     -- proven where covered, or where the generation is known and repeats are not the design
     WHEN NOT (t.covers OR ((r.ep IS NOT NULL OR t.fits) AND NOT design.repeats))
       THEN 'repeat-unexplained'
     WHEN u.consumed THEN 'replayed' ELSE 'duplicated' END
   WHEN t.covers AND t.missing = 0 AND NOT sampled.yes AND getvariable('order_mode') <> 'none'
-       AND NOT coalesce(r.pos > (SELECT max(pos) FROM ref), false) THEN 'unexpected'
+       AND NOT coalesce(r.pos > (SELECT max(pos) FROM ref), false)
+       -- Decision: nor where a reset, reshuffle or blend was declared.
+       AND NOT coalesce(x.anew, false) THEN 'unexpected'
   ELSE 'fresh' END AS outcome,
+  coalesce(x.anew, false) AS anew,
   f.step = r.step AND NOT r.void AND (f.rank <> r.rank OR f.slot <> r.slot) AS misplaced
 FROM res r CROSS JOIN design CROSS JOIN sampled
 LEFT JOIN pair p ON p.a = r.id LEFT JOIN ref f ON f.id = p.b
 LEFT JOIN uses u ON u.s = 'res' AND u.phase = 1 AND u.id = r.id
-LEFT JOIN padded d ON d.ep = r.ep AND d.fs IS NOT DISTINCT FROM r.fs
+LEFT JOIN padded d ON d.ep = r.ep AND d.fs IS NOT DISTINCT FROM r.fs AND d.step = r.step
+LEFT JOIN excused x ON x.id = r.id
 LEFT JOIN (SELECT DISTINCT key FROM ref) k ON k.key = r.key
 LEFT JOIN through t ON t.step = r.step;
 
@@ -582,8 +692,10 @@ FROM (SELECT takers FROM resstep UNION ALL SELECT takers FROM refstep);
 -- READING: void tries do not stand for the end; the position frontier is of the step, all ranks.
 CREATE OR REPLACE TEMP TABLE frontier AS
 WITH positions AS (
-  SELECT count(*) > 0 AND count(pos) = count(*) AS all_ FROM (
-    SELECT pos FROM res UNION ALL SELECT pos FROM ref)
+  -- Decision: after a declared reset positions give no places.
+  SELECT count(*) > 0 AND count(pos) = count(*)
+     AND NOT EXISTS (FROM declared WHERE kind = 'reset') AS all_
+  FROM (SELECT pos FROM res UNION ALL SELECT pos FROM ref)
 ), lane AS (
   SELECT DISTINCT rank AS lane FROM ref
 ), matched AS (
@@ -606,37 +718,26 @@ WITH positions AS (
   UNION ALL SELECT * FROM by_position WHERE (SELECT all_ FROM positions)
 ), top AS (
   SELECT lane, max(place) AS place FROM places GROUP BY lane
+), tries AS (
+  -- READING: a retry makes no batch larger.
+  SELECT win, count(DISTINCT (rank, slot, row)) AS sequences FROM (FROM res UNION ALL FROM ref)
+  GROUP BY win, side, attempt, step, try
+), smaller AS (
+  SELECT coalesce(max(sequences) FILTER (win = 'res') < max(sequences) FILTER (win = 'ref'), false)
+    AS yes FROM tries
+), late AS (
+  -- Decision: where steps are smaller than the reference's, it takes several to use one of them up:
+  -- its frontier is reached with the last that has any match there.
+  SELECT ref_step AS place, max(step) AS step
+  FROM (SELECT r.step, f.step AS ref_step FROM pair p JOIN res r ON r.id = p.a
+        JOIN ref f ON f.id = p.b)
+  WHERE (SELECT yes FROM smaller) AND NOT (SELECT all_ FROM positions) GROUP BY ALL
 )
-SELECT t.lane, t.place, min(p.step) AS reached, (SELECT all_ FROM positions) AS by_pos
-FROM top t JOIN places p ON p.lane = t.lane AND p.place = t.place GROUP BY ALL;
+SELECT t.lane, t.place, greatest(min(p.step), max(l.step)) AS reached,
+       (SELECT all_ FROM positions) AS by_pos
+FROM top t JOIN places p ON p.lane = t.lane AND p.place = t.place
+LEFT JOIN late l ON l.place = t.place GROUP BY ALL;
 
--- Names that a `declare` at or after C gave: ids, positions (single, or [from, to) pairs), sources.
--- READING: where ids or positions are named, its sources only narrow them; without, they excuse.
-CREATE OR REPLACE TEMP TABLE declared AS
-WITH act AS (
-  SELECT row_number() OVER () AS act, j->'$.data' AS d
-  FROM line JOIN chain USING (side, attempt)
-  WHERE side = 'run' AND kind = 'declare'
-    AND coalesce(step, getvariable('c')) >= getvariable('c') AND chain.k <= getvariable('k')
-), spoken AS (
-  SELECT act, e.fullkey AS path, e.atom->>'$' AS said FROM act, json_tree(act.d) e
-  WHERE e.type NOT IN ('OBJECT', 'ARRAY', 'NULL', 'BOOLEAN')
-), named AS (
-  SELECT act,
-    CASE WHEN regexp_matches(path, '(sample_ids?|ids?|skip)(\[\d+\])?$') THEN said END AS id,
-    CASE WHEN regexp_matches(path, '(positions?|skip)(\[\d+\])?$')
-         THEN try_cast(said AS BIGINT) END AS pos,
-    CASE WHEN regexp_matches(path, '(sources?|reset|reshuffle|blend)(\[\d+\])?$')
-         THEN said END AS src
-  FROM spoken
-  UNION ALL
-  SELECT a.act, NULL, unnest(range(try_cast(a.said AS BIGINT), try_cast(z.said AS BIGINT))), NULL
-  FROM spoken a JOIN spoken z ON z.act = a.act AND z.path = replace(a.path, '][0]', '][1]')
-  WHERE regexp_matches(a.path, '(positions?|skip)\[\d+\]\[0\]$')
-)
-SELECT act, list(id) FILTER (id IS NOT NULL) AS ids,
-       list(pos) FILTER (pos IS NOT NULL) AS positions,
-       list(src) FILTER (src IS NOT NULL) AS sources FROM named GROUP BY act;
 
 -- Epochs of the reference: the largest padding it may show in an epoch's last step.
 -- READING: per epoch; without N, any number below one global batch.
@@ -650,23 +751,15 @@ WHERE e.s = 'ref' GROUP BY ALL;
 
 -- Outcome of an expected record, first that fits.
 CREATE OR REPLACE TEMP TABLE expected AS
-WITH used AS (
-  SELECT DISTINCT key FROM res
-), consumed AS (
+WITH consumed AS (
   SELECT key FROM com UNION SELECT key FROM res WHERE NOT void
 ), lost AS (
   SELECT DISTINCT rank FROM part WHERE side = 'run' AND attempt = getvariable('attempt')
     AND step IN (SELECT step FROM resstep) AND missing
 ), early AS (
   SELECT r.*, CASE
-    WHEN p.b IS NOT NULL OR (r.void AND r.key IN (SELECT key FROM used)) THEN 'matched'
-    WHEN EXISTS (FROM declared d WHERE
-           CASE WHEN d.ids IS NULL AND d.positions IS NULL
-                THEN coalesce(list_contains(d.sources, r.src), false)
-                ELSE (coalesce(list_contains(d.ids, r.sid), false)
-                      OR coalesce(list_contains(d.positions, r.pos), false))
-                     AND (d.sources IS NULL OR r.src IS NULL OR list_contains(d.sources, r.src))
-           END) THEN 'declared' END AS settled,
+    WHEN r.id IN (SELECT id FROM met) THEN 'matched'
+    WHEN r.id IN (SELECT id FROM excused) THEN 'declared' END AS settled,
     z.largest, z.ep IS NOT NULL AND r.key IN (SELECT key FROM consumed) AS padlike,
     -- moved past: its epoch is over there, or it lies before (or at) its lane's frontier
     o.ep IS NOT NULL
@@ -675,7 +768,7 @@ WITH used AS (
          OR (CASE WHEN f.by_pos THEN r.pos ELSE r.step END = f.place
              AND EXISTS (FROM through t WHERE t.whole AND t.step > f.reached)), false) AS passed,
     r.rank IN (SELECT rank FROM lost) AS rank_lost
-  FROM ref r LEFT JOIN pair p ON p.b = r.id
+  FROM ref r
   LEFT JOIN refpad z ON z.ep = r.ep AND z.fs IS NOT DISTINCT FROM r.fs AND z.last_step = r.step
   LEFT JOIN ended o ON o.s = 'res' AND o.ep = r.ep AND o.fs IS NOT DISTINCT FROM r.fs
   LEFT JOIN frontier f ON f.lane = r.rank
@@ -704,7 +797,8 @@ CREATE OR REPLACE TEMP TABLE disorder AS
 SELECT count(*) - coalesce(len(list_reduce(list([ref_step] ORDER BY step, ref_step),
   lambda tails, x: tails[1:len(list_filter(tails, lambda t: t <= x[1]))] || x
     || tails[len(list_filter(tails, lambda t: t <= x[1])) + 2:])), 0) AS records
-FROM resumed WHERE outcome IN ('in-place', 'moved');
+-- Decision: without what a reset, reshuffle or blend was declared for.
+FROM resumed WHERE outcome IN ('in-place', 'moved') AND NOT anew;
 
 -- Positions: a line of evidence of its own, counted in sequences.
 -- READING: present where every committed and resumed record has one; `first` is the smallest of
@@ -714,7 +808,8 @@ CREATE OR REPLACE TEMP TABLE position_ AS
 WITH have AS (
   SELECT (SELECT count(*) > 0 AND count(pos) = count(*) FROM res)
      AND (SELECT count(pos) = count(*) AND (count(*) > 0 OR getvariable('c') = 0) FROM com)
-       AS here,
+     -- Decision: and null after a declared reset.
+     AND NOT EXISTS (FROM declared WHERE kind = 'reset') AS here,
      coalesce((SELECT max(pos) FROM com) + 1, 0) AS expected,
      (SELECT min(pos) FROM res WHERE step = (SELECT min(step) FROM res)) AS first
 ), seqs AS (
@@ -777,10 +872,11 @@ WITH seen AS (
   GROUP BY s.fs
 ), pardon AS (
   SELECT (SELECT records FROM lacking) + (SELECT count(*) FROM former)
-       + (SELECT count(*) FROM line JOIN chain USING (side, attempt),
-            json_tree(line.j->'$.data') t
-          WHERE side = 'run' AND kind = 'declare' AND t.type NOT IN ('OBJECT', 'ARRAY', 'NULL'))
-       + (SELECT coalesce(sum(len(positions)), 0) FROM declared) AS records
+       + (SELECT count(DISTINCT id) FROM (SELECT unnest(ids) AS id FROM act))
+       + (SELECT count(DISTINCT pos) FROM (SELECT unnest(positions) AS pos FROM act)) AS records
+), anew AS (
+  -- a reset, reshuffle or blend leaves its sources' epochs without a promise
+  SELECT sources FROM act WHERE ids IS NULL AND positions IS NULL
 )
 SELECT s.ep, greatest(coalesce(b.ids - s.ids, h.n - greatest(s.ids, s.spans), 0)
                       - pardon.records, 0) AS missing
@@ -788,7 +884,8 @@ FROM seen s JOIN ended e ON e.s = 'res' AND e.ep = s.ep AND e.fs IS NOT DISTINCT
 JOIN shape h ON h.side = 'run' AND h.attempt = getvariable('attempt')
 LEFT JOIN whole b ON b.fs IS NOT DISTINCT FROM s.fs
 CROSS JOIN pardon CROSS JOIN sampled
-WHERE s.here AND NOT sampled.yes
+WHERE s.here AND NOT sampled.yes AND NOT EXISTS (
+    FROM anew WHERE sources IS NULL OR s.fs IS NULL OR list_contains(sources, s.fs))
   AND s.ep IS DISTINCT FROM (SELECT g.cut FROM began g WHERE g.fs IS NOT DISTINCT FROM s.fs)
   AND coalesce(b.ids - s.ids, h.n - greatest(s.ids, s.spans), 0) - pardon.records
       >= h.w * h.b * h.a;

@@ -1,6 +1,7 @@
 """Options in, exit code out; the only place that prints."""
 
 import sys
+import traceback
 from collections.abc import Sequence
 from importlib import import_module
 
@@ -9,6 +10,9 @@ import click
 from ledger_audit import __version__
 from ledger_audit.cli.output import complain
 from ledger_audit.errors import ExitCode, LedgerAuditError
+
+INTERRUPTED = 130
+"""What a shell expects of a program that was interrupted from the keyboard."""
 
 COMMANDS = {
     "diff": "Judge every resume of a ledger by the work that the failure rolled back.",
@@ -23,7 +27,7 @@ class _Lazy(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         return list(COMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in COMMANDS:
             return None
         command: click.Command = getattr(import_module(f"ledger_audit.cli.{cmd_name}"), cmd_name)
@@ -45,34 +49,38 @@ class _Lazy(click.Group):
 )
 @click.version_option(__version__, prog_name="ledger-audit")
 @click.option("--debug", is_flag=True, help="Show the traceback of an internal error.")
-def cli(debug: bool) -> None:  # noqa: FBT001
+def cli(debug: bool) -> None:
     """Prove, from logs, whether a resumed training job continues its data stream."""
 
 
 def run(arguments: Sequence[str]) -> int:
     """Run the command line and give the exit code; a crash never gives 1."""
     try:
-        code = cli.main(list(arguments), prog_name="ledger-audit", standalone_mode=False)
+        return int(cli.main(list(arguments), prog_name="ledger-audit", standalone_mode=False) or 0)
     except click.exceptions.Exit as leaving:
         return leaving.exit_code
-    except click.Abort:
-        return 130
     except click.ClickException as problem:
         problem.show()
         return ExitCode.USAGE
     except LedgerAuditError as problem:
         complain(problem.message, problem.hint)
         return problem.exit_code
-    except BrokenPipeError:
-        sys.stderr.close()  # nobody reads: leave quietly, as `head` would have it
-        return ExitCode.INTERNAL
-    except Exception as bug:  # noqa: BLE001
+    except Exception as bug:
         if "--debug" in arguments:
-            raise
-        complain(
-            f"internal error: {type(bug).__name__}: {bug}",
-            "this is our bug, and says nothing about your data: run again with --debug before "
-            "the command and report what it shows",
-        )
+            traceback.print_exc()
+        return _our_fault(bug)
+
+
+def _our_fault(bug: Exception) -> int:
+    """Own up to what is no fault of the input, or leave quietly if nobody reads any more."""
+    if isinstance(bug, BrokenPipeError):
+        sys.stderr = None  # Python would complain at its exit
         return ExitCode.INTERNAL
-    return int(code or 0)
+    if isinstance(bug, click.Abort):
+        return INTERRUPTED
+    complain(
+        f"internal error: {type(bug).__name__}: {bug}",
+        "this is our bug and says nothing about your data; report what --debug, put before the "
+        "command, shows",
+    )
+    return ExitCode.INTERNAL

@@ -26,9 +26,7 @@ def _pairs(
     return tuple(pairs)
 
 
-def _columns(
-    ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
-) -> dict[str, str]:
+def _columns(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
     from ledger_audit.ledger.schema import SAMPLES
 
     known = [column.name for column in SAMPLES]

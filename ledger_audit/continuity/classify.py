@@ -56,12 +56,12 @@ def classify(facts: Facts, order: Order) -> Classified:
 def _with_worst(rows: pl.DataFrame, severity: list[str]) -> pl.DataFrame:
     rank_of = {name: index for index, name in enumerate(severity)}
     return (
-        rows.with_columns(
-            severity=pl.col("outcome").replace_strict(rank_of, return_dtype=pl.Int8)
-        )
+        rows.with_columns(severity=pl.col("outcome").replace_strict(rank_of, return_dtype=pl.Int8))
         .with_columns(severity=pl.col("severity").min().over("record"))
         .with_columns(
-            worst=pl.col("severity").replace_strict(dict(enumerate(severity)), return_dtype=pl.String)
+            worst=pl.col("severity").replace_strict(
+                dict(enumerate(severity)), return_dtype=pl.String
+            )
         )
         .drop("severity")
     )

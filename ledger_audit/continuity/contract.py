@@ -38,9 +38,7 @@ class Contract:
 
     def waive(self, limits: tuple[Limit, ...]) -> tuple[Limit, ...]:
         """Let waived limits block nothing; they stay in the report."""
-        return tuple(
-            replace(one, blocks=()) if one.code in self.waived else one for one in limits
-        )
+        return tuple(replace(one, blocks=()) if one.code in self.waived else one for one in limits)
 
 
 DIFF = Contract(order="relative")
@@ -70,10 +68,14 @@ def judge(contract: Contract, evidence: Evidence) -> tuple[Clause, ...]:
     faults = {
         ClauseName.PROMISE: _promise(evidence),
         ClauseName.ORDER: _order(contract, evidence),
-        ClauseName.UNEXPECTED: _counted(evidence.resumed[Resumed.UNEXPECTED], "not in the reference"),
+        ClauseName.UNEXPECTED: _counted(
+            evidence.resumed[Resumed.UNEXPECTED], "not in the reference"
+        ),
         ClauseName.DRIFT: _drift(evidence.positions),
     }
-    nothing_holds = [one for one in evidence.limits if one.code in NOTHING_HOLDS]
+    nothing_holds = [one for one in evidence.limits if one.blocks and one.code in NOTHING_HOLDS]
+    waived = [one.code for one in evidence.limits if one.code in contract.waived]
+    fine = f"nothing found; allowed: {', '.join(waived)}" if waived else "nothing found"
     clauses = []
     for name, fault in faults.items():
         blocking = [one for one in evidence.limits if name in one.blocks]
@@ -84,7 +86,7 @@ def judge(contract: Contract, evidence: Evidence) -> tuple[Clause, ...]:
         elif blocking:
             clauses.append(Clause(name, Verdict.UNPROVEN, blocking[0].text))
         else:
-            clauses.append(Clause(name, Verdict.CONTINUOUS, "nothing found"))
+            clauses.append(Clause(name, Verdict.CONTINUOUS, fine))
     return tuple(clauses)
 
 

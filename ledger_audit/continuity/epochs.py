@@ -112,10 +112,14 @@ def with_repeats(rows: pl.DataFrame, committed: pl.DataFrame) -> pl.DataFrame:
         `used_before` (by an earlier record of these rows whose try was not voided).
     """
     first = rows.filter(IS_USED).group_by("key").agg(pl.col("order").min().alias("first_use"))
-    return rows.join(first, on="key", how="left", maintain_order="left").with_columns(
-        consumed=pl.col("key").is_in(committed.filter(IS_USED)["key"].unique().implode()),
-        used_before=(pl.col("order") > pl.col("first_use")).fill_null(value=False),
-    ).drop("first_use")
+    return (
+        rows.join(first, on="key", how="left", maintain_order="left")
+        .with_columns(
+            consumed=pl.col("key").is_in(committed.filter(IS_USED)["key"].unique().implode()),
+            used_before=(pl.col("order") > pl.col("first_use")).fill_null(value=False),
+        )
+        .drop("first_use")
+    )
 
 
 def ends_of(

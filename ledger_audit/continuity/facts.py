@@ -125,9 +125,11 @@ def _with_tail(rows: pl.DataFrame, ends: pl.DataFrame) -> pl.DataFrame:
     last = ends.select("generation", "tail_repeats", "over", end="last_step")
     rows = rows.join(last, on="generation", how="left", maintain_order="left")
     rows = rows.with_columns(at_last=(pl.col("step") == pl.col("end")).fill_null(value=False))
-    return rows.with_columns(at_end=pl.col("at_last") & pl.col("over")).with_columns(
-        tail=pl.col("at_end") & (pl.col("consumed") | pl.col("used_before"))
-    ).drop("over", "end")
+    return (
+        rows.with_columns(at_end=pl.col("at_last") & pl.col("over"))
+        .with_columns(tail=pl.col("at_end") & (pl.col("consumed") | pl.col("used_before")))
+        .drop("over", "end")
+    )
 
 
 def _with_partners(
@@ -169,8 +171,10 @@ def _coverage(
     ).height
     steps = windows.resumed.steps.select("step", "missing")
     steps = steps.join(sequences(resumed), on="step", how="full", coalesce=True)
-    uses = resumed.filter(~pl.col("beyond")).group_by("step").agg(
-        pl.col("record").n_unique().cast(pl.Int64).alias("uses")
+    uses = (
+        resumed.filter(~pl.col("beyond"))
+        .group_by("step")
+        .agg(pl.col("record").n_unique().cast(pl.Int64).alias("uses"))
     )
     steps = steps.join(uses, on="step", how="left").sort("step")
     steps = steps.with_columns(pl.col("missing", "n", "uses").fill_null(0))

@@ -1,4 +1,4 @@
-"""Condenses outcomes of millions of records into dozens of findings: runs of steps, with examples."""
+"""Condenses the outcomes of millions of records into dozens of findings, with examples."""
 
 from collections.abc import Iterable
 
@@ -20,7 +20,9 @@ def amount(rows: pl.DataFrame) -> Amount:
     )
 
 
-def outcome_amounts(rows: pl.DataFrame, outcomes: Iterable[str], *, spans: bool) -> dict[str, Amount]:
+def outcome_amounts(
+    rows: pl.DataFrame, outcomes: Iterable[str], *, spans: bool
+) -> dict[str, Amount]:
     """
     Measure every outcome, zero included.
 

@@ -56,16 +56,15 @@ def _furthest(places: pl.DataFrame, *by: str) -> pl.DataFrame:
     """Reduce places to frontiers: by, frontier, reached_at (the first step that gave it)."""
     top = pl.col("place").max()
     return places.group_by(*by).agg(
-        top.alias("frontier"), pl.col("step").filter(pl.col("place") == top).min().alias("reached_at")
+        top.alias("frontier"),
+        pl.col("step").filter(pl.col("place") == top).min().alias("reached_at"),
     )
 
 
 def _positions(facts: Facts) -> pl.DataFrame:
     """Give the one frontier of a window with positions: of each step, the smallest new one."""
     consumed = facts.committed.filter(IS_USED)["position"].unique()
-    new = facts.resumed.filter(
-        ~pl.col("position").is_in(consumed.implode()), ~pl.col("beyond")
-    )
+    new = facts.resumed.filter(~pl.col("position").is_in(consumed.implode()), ~pl.col("beyond"))
     steps = new.group_by("step").agg(pl.col("position").min().alias("place"))
     return _furthest(steps.with_columns(all=pl.lit(0)), "all").drop("all")
 
@@ -114,8 +113,10 @@ def _lanes(facts: Facts) -> pl.DataFrame:
 
 def _batch_shrank(facts: Facts) -> bool:
     def largest(rows: pl.DataFrame) -> int:
-        sizes = rows.filter(~pl.col("beyond")).group_by("step").agg(
-            pl.struct(SEQUENCE).n_unique().alias("n")
+        sizes = (
+            rows.filter(~pl.col("beyond"))
+            .group_by("step")
+            .agg(pl.struct(SEQUENCE).n_unique().alias("n"))
         )
         most = sizes["n"].max()
         return most if isinstance(most, int) else 0

@@ -149,9 +149,7 @@ def _of_lanes(facts: Facts, positions: Positions | None) -> list[Limit]:
         text = f"ranks {_listed(silent)} of the resumed attempt left no ledger"
         found.append(limit("rank-missing", text))
     if _is_sampled(facts):
-        logged = frozenset().union(
-            *(one.logged or frozenset() for one in windows.resumed.attempts)
-        )
+        logged = frozenset().union(*(one.logged or frozenset() for one in windows.resumed.attempts))
         found.append(limit("ranks-not-logged", f"only ranks {_listed(logged)} are logged"))
     dark = lanes(facts) - lanes_seen(facts)
     silent_before = frozenset().union(*(one.missing for one in windows.reference.attempts))
@@ -203,9 +201,7 @@ def _micro_batches(facts: Facts) -> int:
     return least if isinstance(least, int) else 0
 
 
-def _of_epochs(
-    facts: Facts, later: tuple[LaterEpoch, ...], around: Circumstances
-) -> list[Limit]:
+def _of_epochs(facts: Facts, later: tuple[LaterEpoch, ...], around: Circumstances) -> list[Limit]:
     found = []
     if not later:
         text = "no epoch was over after the resume" + (

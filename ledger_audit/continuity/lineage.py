@@ -231,9 +231,7 @@ def _attempt(
         ),
         declares=_distinct(events, "declare"),
         lost=tuple(
-            (step, int(data.get("records", 0)))
-            for kind, step, data, _ in events
-            if kind == "lost"
+            (step, int(data.get("records", 0))) for kind, step, data, _ in events if kind == "lost"
         ),
         first_step=first_step,
         last_steps={

@@ -48,7 +48,9 @@ def positions_prove_through(facts: Facts) -> int | None:
     resumed = facts.resumed.filter(~pl.col("beyond"))
     ahead = pl.concat([committed, resumed["position"]]).unique().sort()
     ahead = ahead.filter(ahead > largest)
-    in_a_row = ahead.filter(ahead == pl.int_range(largest + 1, largest + 1 + ahead.len(), eager=True))
+    in_a_row = ahead.filter(
+        ahead == pl.int_range(largest + 1, largest + 1 + ahead.len(), eager=True)
+    )
     until = in_a_row.max() if in_a_row.len() else largest
     steps = resumed.group_by("step").agg(pl.col("position").max()).sort("step")
     steps = steps.filter(pl.col("position").cum_max() <= until)

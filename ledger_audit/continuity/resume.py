@@ -26,7 +26,6 @@ from ledger_audit.model import (
     Finding,
     LaterEpoch,
     Overlay,
-    Positions,
     Resume,
     Resumed,
     Shift,
@@ -78,9 +77,7 @@ def audit_resume(
     disordered = out_of_order(classified.resumed, known.windows)
     positions = audit_positions(facts)
     later = audit_later_epochs(facts, is_narrow=around.is_narrow)
-    limits = contract.waive(
-        limit_rules.find_limits(facts, classified, positions, later, around)
-    )
+    limits = contract.waive(limit_rules.find_limits(facts, classified, positions, later, around))
 
     spans = {"token_start", "token_end"} <= set(known.columns)
     resumed = outcome_amounts(classified.resumed, Resumed, spans=spans)
@@ -186,9 +183,7 @@ def _coverage(facts: Facts) -> Coverage:
     return Coverage(len(lanes), len(proven) if facts.whole_through is not None else 0)
 
 
-def _shift(
-    facts: Facts, classified: Classified, evidence: Evidence, is_ordered: bool  # noqa: FBT001
-) -> Shift:
+def _shift(facts: Facts, classified: Classified, evidence: Evidence, is_ordered: bool) -> Shift:
     skipped = evidence.expected[Expected.SKIPPED]
     replayed = evidence.resumed[Resumed.REPLAYED]
     is_one_way = is_ordered and not (skipped.records and replayed.records)

@@ -97,7 +97,8 @@ def _cut(side: Side, points: pl.DataFrame, document: list[str]) -> Side:
         .explode("piece")
         .join(points.select("piece", "at", "until"), on="piece", how="left")
         .with_columns(
-            token_start=pl.coalesce("at", "token_start"), token_end=pl.coalesce("until", "token_end")
+            token_start=pl.coalesce("at", "token_start"),
+            token_end=pl.coalesce("until", "token_end"),
         )
         .with_columns(tokens=pl.col("token_end") - pl.col("token_start"))
         .drop("begin", "end", "piece", "at", "until", "order")

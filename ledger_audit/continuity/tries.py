@@ -139,12 +139,12 @@ def _stretch(
 
 def _said(records: pl.DataFrame, tries: pl.DataFrame) -> pl.DataFrame:
     """Compare what each commit says its try held with what is there: rank, step, samples, lost."""
-    there = count_by(
-        records.filter(pl.col("try_seq").is_not_null()), "rank", "step", "try_seq"
-    )
+    there = count_by(records.filter(pl.col("try_seq").is_not_null()), "rank", "step", "try_seq")
     return (
         tries.filter((pl.col("kind") == "commit") & pl.col("samples").is_not_null())
-        .join(there, left_on=["rank", "step", "seq"], right_on=["rank", "step", "try_seq"], how="left")
+        .join(
+            there, left_on=["rank", "step", "seq"], right_on=["rank", "step", "try_seq"], how="left"
+        )
         .select(
             "rank",
             "step",

@@ -29,6 +29,8 @@ class Source:
     lineage: Lineage
     records: Read
     tries: Read
+    lookup: Callable[[str, pl.Series], pl.DataFrame]
+    """Attempt, sample ids → every used record of the attempt with one of them."""
     has_commits: bool
     unread: tuple[Unread, ...] = ()
 
@@ -107,21 +109,23 @@ def resumed_window(source: Source, resumed: int, last: int | None = None) -> Sid
     return _settled(_side(source, [_own(source, resumed, last)]))
 
 
-def surviving_stream(source: Source, *, is_reference: bool, after: int = 0) -> Side:
+def surviving_stream(source: Source, *, is_reference: bool) -> Side:
     """
-    Give the whole stream of a run after a step, through all attempts of its lineage.
+    Give the whole stream of a run, through all attempts of its lineage.
 
-    Args:
-        source: the run.
-        is_reference: keep what the newest attempt did and did not commit, too.
-        after: the last step to leave out.
+    As a reference it keeps what the newest attempt did and did not commit, too.
     """
-    stretches = []
-    for index in range(len(source.lineage.chain)):
-        own = _own(source, index, None)
-        stretches.append(replace(own, first=max(own.first, after + 1)))
-    side = _side(source, stretches)
+    chain = source.lineage.chain
+    side = _side(source, [_own(source, index, None) for index in range(len(chain))])
     return side if is_reference else _settled(side)
+
+
+def after(side: Side, step: int) -> Side:
+    """Cut a window to what comes after a step."""
+    later = pl.col("step") > step
+    return replace(
+        side, records=arranged(side.records.filter(later)), steps=side.steps.filter(later)
+    )
 
 
 def nothing(source: Source) -> Side:
@@ -207,7 +211,9 @@ def with_beyond(source: Source, side: Side, found: Sequence[tuple[Attempt, pl.Da
 def whole_through(side: Side, after: int) -> int | None:
     """Give the last step up to which every step after `after` is whole; null: not one is."""
     through = None
-    for step, whole in side.steps.filter(pl.col("step") > after).select("step", "whole").iter_rows():
+    for step, whole in (
+        side.steps.filter(pl.col("step") > after).select("step", "whole").iter_rows()
+    ):
         if not whole or step != (after if through is None else through) + 1:
             break
         through = step

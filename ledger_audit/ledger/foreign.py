@@ -49,7 +49,7 @@ def check_parquet(path: Path) -> None:
     if size < 12 or tail != PARQUET_MAGIC:
         raise UnreadableError(
             f"{path}: is cut short ({size} bytes, no Parquet footer at its end)",
-            hint="copy it again; if its writer died, its rows are lost and the file must be removed",
+            hint="copy it again; if its writer died, its rows are lost: remove it",
         )
 
 
@@ -142,7 +142,9 @@ def conform(
     try:
         schema = frame.collect_schema()
     except (pl.exceptions.PolarsError, OSError) as problem:
-        raise UnreadableError(f"{path}: cannot be read: {problem}", hint="copy it again") from problem
+        raise UnreadableError(
+            f"{path}: cannot be read: {problem}", hint="copy it again"
+        ) from problem
     for ours, theirs in columns.items():
         if theirs not in schema:
             raise UnreadableError(

@@ -1,24 +1,18 @@
 """
-Opens a ledger: what was recorded, as frames cut to the steps asked for, and what cannot be read.
+Gives what a ledger recorded, as frames cut to the steps asked for, and what cannot be read.
 
-Opening reads file names, footers, events without a commit or void, and nothing else of Parquet.
+Parquet is read lazily: only the columns, and by their statistics the row groups, that are needed.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from ledger_audit.errors import UnreadableError
-from ledger_audit.ledger import foreign, store
 from ledger_audit.ledger.schema import (
-    EVENTS,
-    FORMAT,
     SAMPLE_ID,
-    SAMPLES,
     USED,
     events_schema,
     samples_schema,
@@ -54,7 +48,7 @@ class Ledger:
     def acts(self) -> pl.DataFrame:
         """Give every event that is neither a commit nor a void, of all attempts."""
         frames = [
-            _collect(frame.filter(~pl.col("kind").is_in(_TRY_KINDS)), self.name)
+            collect(frame.filter(~pl.col("kind").is_in(_TRY_KINDS)), self.name)
             for _, frame in sorted(self._events.items())
         ]
         return pl.concat([pl.DataFrame(schema=events_schema()), *frames])
@@ -71,7 +65,7 @@ class Ledger:
         if frame is None:
             frame = pl.LazyFrame(schema=events_schema())
         said = pl.col("data").str.json_path_match("$.samples").cast(pl.Int64, strict=False)
-        return _collect(
+        return collect(
             frame.filter(pl.col("kind").is_in(_TRY_KINDS), _within(first_step, last_step)).select(
                 "attempt", "rank", "seq", "step", "kind", said.alias("samples")
             ),
@@ -81,7 +75,7 @@ class Ledger:
     def has_commits(self) -> bool:
         """Tell whether any attempt left a commit event."""
         return any(
-            _collect(frame.filter(pl.col("kind") == "commit").head(1), self.name).height
+            collect(frame.filter(pl.col("kind") == "commit").head(1), self.name).height
             for frame in self._events.values()
         )
 
@@ -92,13 +86,13 @@ class Ledger:
         Raises:
             UnreadableError: two files give different content for one place of a writer's order.
         """
-        rows = _collect(self._used(attempt).filter(_within(first_step, last_step)), self.name)
+        rows = collect(self._used(attempt).filter(_within(first_step, last_step)), self.name)
         return _once(rows, self.name)
 
     def lookup(self, attempt: str, ids: pl.Series) -> pl.DataFrame:
         """Give every used record of an attempt whose `sample_id` is among `ids`."""
         return _once(
-            _collect(self._used(attempt).filter(pl.col(SAMPLE_ID).is_in(ids.implode())), self.name),
+            collect(self._used(attempt).filter(pl.col(SAMPLE_ID).is_in(ids.implode())), self.name),
             self.name,
         )
 
@@ -112,10 +106,14 @@ class Ledger:
         """
         frames = []
         for attempt in self.attempts:
-            of_records = self._used(attempt).group_by("rank").agg(
-                pl.col("step").min().alias("first_step"),
-                pl.col("step").max().alias("last_step"),
-                pl.len().cast(pl.Int64).alias("records"),
+            of_records = (
+                self._used(attempt)
+                .group_by("rank")
+                .agg(
+                    pl.col("step").min().alias("first_step"),
+                    pl.col("step").max().alias("last_step"),
+                    pl.len().cast(pl.Int64).alias("records"),
+                )
             )
             events = self._events.get(attempt, pl.LazyFrame(schema=events_schema()))
             tried = events.filter(pl.col("kind").is_in(_TRY_KINDS)).select("rank").unique()
@@ -123,7 +121,7 @@ class Ledger:
                 tried.with_columns(has_try=pl.lit(True)), on="rank", how="full", coalesce=True
             )
             frames.append(
-                _collect(joined, self.name).select(
+                collect(joined, self.name).select(
                     pl.lit(attempt, pl.String).alias("attempt"),
                     "rank",
                     "first_step",
@@ -152,225 +150,12 @@ class Ledger:
         )
 
 
-def open_ledger(
-    roots: Sequence[Path],
-    *,
-    columns: Mapping[str, str] | None = None,
-    attempt: str | None = None,
-    stream: str | None = None,
-) -> Ledger:
-    """
-    Open a ledger.
-
-    Args:
-        roots: folders of one ledger, or folders or files of a foreign log; merged.
-        columns: our column name → theirs, for foreign logs.
-        attempt: the label for all rows of a foreign log; None takes what the log says.
-        stream: the stream to read; None is training.
-
-    Raises:
-        UnreadableError: something is missing, damaged or not what its name says.
-    """
-    parts = _Parts()
-    for root in roots:
-        if not root.exists():
-            raise UnreadableError(f"{root}: does not exist", hint="check the path")
-    native = [root for root in roots if store.is_ledger_folder(root)]
-    if native:
-        _open_native(native, parts)
-    for root in roots:
-        if root not in native:
-            files = store.foreign_files(root) if root.is_dir() else [root]
-            for file in files:
-                _open_foreign(file, parts, columns or {}, attempt)
-    name = ", ".join(str(root) for root in roots)
-    return Ledger(
-        name=name,
-        stream=stream,
-        id_type=parts.id_type(),
-        unread=tuple(parts.unread),
-        files=tuple(parts.files),
-        _samples=parts.merged_samples(name),
-        _events={label: pl.concat(frames) for label, frames in parts.events.items()},
-    )
-
-
-class _Parts:
-    """What the files of a ledger give, by attempt, while it is opened."""
-
-    def __init__(self) -> None:
-        self.samples: dict[str, list[tuple[Path, pl.LazyFrame]]] = {}
-        self.events: dict[str, list[pl.LazyFrame]] = {}
-        self.unread: list[Unread] = []
-        self.files: list[Path] = []
-        self.id_types: dict[Path, pl.DataType] = {}
-
-    def add_samples(self, path: Path, attempt: str, frame: pl.LazyFrame, writer: str | None) -> None:
-        dtype = frame.collect_schema()[SAMPLE_ID]
-        if dtype != pl.Null:
-            self.id_types[path] = dtype
-        writer_column = pl.lit(writer, pl.String).alias("writer")
-        self.samples.setdefault(attempt, []).append((path, frame.with_columns(writer_column)))
-
-    def id_type(self) -> pl.DataType:
-        """Give the one type of the sample ids of this ledger."""
-        types = {str(dtype): (path, dtype) for path, dtype in self.id_types.items()}
-        if len(types) > 1:
-            (one, one_type), (other, other_type) = list(types.values())[:2]
-            raise UnreadableError(
-                f"'sample_id' is {one_type} in {one} and {other_type} in {other}",
-                hint="one ledger has one type of sample ids: convert one of them",
-            )
-        return next(iter(self.id_types.values()), pl.Int64())
-
-    def merged_samples(self, name: str) -> dict[str, pl.LazyFrame]:
-        id_type = self.id_type()
-        merged = {}
-        for attempt, parts in self.samples.items():
-            frames = [frame.with_columns(pl.col(SAMPLE_ID).cast(id_type)) for _, frame in parts]
-            try:
-                merged[attempt] = pl.concat(frames)
-            except pl.exceptions.PolarsError as problem:
-                raise UnreadableError(
-                    f"{name}: the files of attempt {attempt} do not fit together: {problem}",
-                    hint="docs/ledger-format.md names the type of each column",
-                ) from problem
-        return merged
-
-
-def _open_foreign(
-    path: Path, parts: _Parts, columns: Mapping[str, str], attempt: str | None
-) -> None:
-    parts.files.append(path)
-    if store.kind_of(path) == "jsonl":
-        samples, events, is_torn = foreign.read_json_lines(path, columns=columns)
-        if attempt is not None:
-            samples = samples.with_columns(attempt=pl.lit(attempt, pl.String))
-            events = events.with_columns(attempt=pl.lit(attempt, pl.String))
-        for (label,), rows in events.partition_by("attempt", as_dict=True).items():
-            parts.events.setdefault(str(label), []).append(rows.lazy())
-    else:
-        frame, is_torn = foreign.scan(path)
-        conformed = foreign.conform(frame, path, columns=columns, attempt=attempt)
-        samples = _collect(_numbered(conformed), str(path))
-    if samples.is_empty():
-        return
-    _check_used(samples, path)
-    for (label,), rows in samples.partition_by("attempt", as_dict=True).items():
-        parts.add_samples(path, str(label), rows.lazy(), None)
-        if is_torn:
-            last = rows["step"].max()
-            from_step = last if isinstance(last, int) else None
-            parts.unread.append(Unread(str(path), str(label), from_step, None, "torn"))
-
-
-def _numbered(frame: pl.LazyFrame) -> pl.LazyFrame:
-    """Number the lines of each rank where the log has no rows within a micro-batch."""
-    return frame.with_columns(
-        pl.coalesce(
-            "row", pl.int_range(pl.len(), dtype=pl.Int32).over("attempt", "rank", "step", "slot")
-        ).alias("row")
-    )
-
-
-def _check_used(rows: pl.DataFrame, path: Path) -> None:
-    used = rows.filter(pl.col("stage").is_null() | (pl.col("stage") == USED))
-    for name in ("rank", "step", "slot", SAMPLE_ID):
-        if used[name].null_count():
-            raise UnreadableError(
-                f"{path}: a used record has a null {name!r}",
-                hint="every used record needs rank, step, slot and sample_id",
-            )
-
-
-def _open_native(roots: Sequence[Path], parts: _Parts) -> None:
-    found = [segment for root in roots for segment in store.segments(root)]
-    replaced: dict[Path, frozenset[str]] = {}
-    for segment in found:
-        if segment.is_sealed:
-            foreign.check_parquet(segment.path)
-            metadata = _parquet_metadata(segment.path)
-            _check_format(segment.path, metadata)
-            replaced[segment.path] = store.replaced_names(metadata)
-    kept = store.counting(found, replaced)
-    for segment in kept:
-        _open_segment(segment, parts)
-    for segment in store.gaps(kept, replaced):
-        parts.unread.append(Unread(str(segment.path), segment.attempt, None, None, "missing"))
-
-
-def _open_segment(segment: store.Segment, parts: _Parts) -> None:
-    path = segment.path
-    parts.files.append(path)
-    is_torn = False
-    if segment.is_sealed:
-        frame = pl.scan_parquet(path, hive_partitioning=False, glob=False)
-    else:
-        table, is_torn = foreign.read_arrow(path)
-        if table.num_columns == 0:  # the writer died before its first byte
-            parts.unread.append(Unread(str(path), segment.attempt, None, None, "torn"))
-            return
-        _check_format(path, table.schema.metadata)
-        loaded = pl.from_arrow(table)
-        assert isinstance(loaded, pl.DataFrame)
-        frame = loaded.lazy()
-    if segment.table == "events":
-        parts.events.setdefault(segment.attempt, []).append(_conform_events(frame, segment))
-        return
-    frame = foreign.conform(
-        frame, path, columns={}, attempt=segment.attempt, required=("rank", SAMPLE_ID, "seq")
-    )
-    parts.add_samples(path, segment.attempt, frame, segment.writer)
-    if is_torn:
-        last = _collect(frame.select(pl.col("step").max()), str(path)).item()
-        parts.unread.append(Unread(str(path), segment.attempt, last, None, "torn"))
-
-
-def _conform_events(frame: pl.LazyFrame, segment: store.Segment) -> pl.LazyFrame:
-    schema = frame.collect_schema()
-    for name in ("rank", "seq", "kind"):
-        if name not in schema:
-            raise UnreadableError(
-                f"{segment.path}: the required column {name!r} is missing",
-                hint="docs/ledger-format.md describes the events table",
-            )
-    return frame.select(
-        pl.lit(segment.attempt, pl.String).alias("attempt")
-        if column.name == "attempt"
-        else (
-            pl.col(column.name) if column.name in schema else pl.lit(None)
-        ).cast(column.dtype or pl.String).alias(column.name)
-        for column in EVENTS
-    )
-
-
-def _parquet_metadata(path: Path) -> Mapping[bytes, bytes] | None:
-    try:
-        metadata: Mapping[bytes, bytes] | None = pq.read_schema(path).metadata
-    except (pa.ArrowException, OSError) as problem:
-        raise UnreadableError(
-            f"{path}: its Parquet footer cannot be read: {problem}",
-            hint="copy it again; if its writer died, remove the file: its rows are lost",
-        ) from problem
-    return metadata
-
-
-def _check_format(path: Path, metadata: Mapping[bytes, bytes] | None) -> None:
-    found = (metadata or {}).get(b"format")
-    if found is None or found.decode("utf-8", "replace") != FORMAT:
-        said = "no format" if found is None else f"format {found.decode('utf-8', 'replace')!r}"
-        raise UnreadableError(
-            f"{path}: the file's metadata says {said}; this version reads format {FORMAT!r}",
-            hint="read it with the version of ledger-audit that wrote it, or a newer one",
-        )
-
-
 def _within(first_step: int, last_step: int | None) -> pl.Expr:
     after = pl.col("step") >= first_step
     return after if last_step is None else after & (pl.col("step") <= last_step)
 
 
-def _collect(frame: pl.LazyFrame, name: str) -> pl.DataFrame:
+def collect(frame: pl.LazyFrame, name: str) -> pl.DataFrame:
     """Run a query; whatever a file turns out to hold is the input's fault, and says so."""
     try:
         return frame.collect()
@@ -384,9 +169,7 @@ def _collect(frame: pl.LazyFrame, name: str) -> pl.DataFrame:
 def _once(rows: pl.DataFrame, name: str) -> pl.DataFrame:
     """Read what two segments of one writer both hold once; differing content is corruption."""
     place = ["writer", "rank", "seq"]
-    twice = rows.filter(
-        pl.col("writer").is_not_null() & pl.struct(place).is_duplicated()
-    )
+    twice = rows.filter(pl.col("writer").is_not_null() & pl.struct(place).is_duplicated())
     if twice.is_empty():
         return rows
     content = twice.unique()
@@ -399,22 +182,3 @@ def _once(rows: pl.DataFrame, name: str) -> pl.DataFrame:
             hint="one of the files is corrupt or was copied from another run: remove it",
         )
     return rows.unique(maintain_order=True)
-
-
-def same_id_type(ledgers: Iterable[Ledger]) -> None:
-    """
-    Refuse to compare ledgers whose sample ids have different types.
-
-    Raises:
-        UnreadableError: one has integers, the other text.
-    """
-    with_rows = [ledger for ledger in ledgers if ledger._samples]
-    for one, other in zip(with_rows, with_rows[1:], strict=False):
-        if one.id_type != other.id_type:
-            raise UnreadableError(
-                f"'sample_id' is {one.id_type} in {one.name} and {other.id_type} in {other.name}",
-                hint="ids of different types never match: convert one of the two",
-            )
-
-
-__all__ = ["SAMPLES", "Ledger", "open_ledger", "same_id_type"]

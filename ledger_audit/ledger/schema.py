@@ -75,7 +75,6 @@ FOREIGN_REQUIRED = ("rank", "step", "slot", SAMPLE_ID)
 """What a log that was not written by us must have."""
 
 
-
 def samples_schema(id_type: pl.DataType) -> dict[str, pl.DataType]:
     """Give the polars schema of the `samples` table for ids of one type, in column order."""
     return {column.name: column.dtype or id_type for column in SAMPLES}

@@ -28,7 +28,9 @@ SUFFIXES: Mapping[str, Kind] = {
     ".csv": "csv",
 }
 
-_SEGMENT = re.compile(r"(?P<table>samples|events)-(?P<writer>.+)-(?P<number>\d{6,})\.(parquet|arrows)")
+_SEGMENT = re.compile(
+    r"(?P<table>samples|events)-(?P<writer>.+)-(?P<number>\d{6,})\.(parquet|arrows)"
+)
 
 
 @dataclass(frozen=True)

@@ -29,9 +29,7 @@ def _headline(report: Report) -> str:
     judged = [*report.resumes] or ([] if report.stream is None else [report.stream])
     if not judged:
         return f"{word}: nothing was resumed"
-    worst = next(
-        (one for one in reversed(judged) if one.verdict == report.verdict), judged[-1]
-    )
+    worst = next((one for one in reversed(judged) if one.verdict == report.verdict), judged[-1])
     if worst.verdict != report.verdict and report.stream is not None:
         worst = report.stream
     return f"{word}: {_sentence(worst)}"
@@ -134,9 +132,7 @@ def _positions(resume: Resume) -> str:
 
 
 def _ranges(ranges: tuple[tuple[int, int], ...]) -> str:
-    return ",".join(
-        str(first) if first == last else f"{first}-{last}" for first, last in ranges
-    )
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in ranges)
 
 
 def _what_it_holds(report: Report) -> list[str]:

@@ -1,9 +1,77 @@
-"""Says what to do now: the damage, whether to go back, and to which checkpoint."""
+"""Concludes: one verdict of all, what to do now, and the report that every reporter tells."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+from ledger_audit.continuity.contract import Contract
 from ledger_audit.continuity.lineage import Lineage
-from ledger_audit.model import Amount, Decision, Expected, Resume, Resumed, Verdict
+from ledger_audit.model import (
+    Amount,
+    AttemptFacts,
+    Clause,
+    Decision,
+    Expected,
+    Reading,
+    Report,
+    Resume,
+    Resumed,
+    Verdict,
+)
+
+
+def conclude(
+    command: str,
+    inputs: Mapping[str, Any],
+    lineage: Lineage,
+    resumes: Sequence[Resume],
+    contract: Contract,
+    reading: Reading,
+    *,
+    stream: Resume | None = None,
+) -> Report:
+    """Merge what was judged into one report; the verdict is the worst of all."""
+    judged = [*resumes] + ([] if stream is None else [stream])
+    return Report(
+        command=command,
+        inputs=dict(inputs),
+        options=reading.told(),
+        verdict=Verdict.worst([one.verdict for one in judged]),
+        clauses=_merged([clause for one in judged for clause in one.clauses]),
+        resumes=tuple(resumes),
+        lineage=tuple(_attempt_facts(lineage)),
+        decision=decide(judged, lineage),
+        contract=contract.told(),
+        stream=stream,
+    )
+
+
+def _merged(clauses: Sequence[Clause]) -> tuple[Clause, ...]:
+    """Give the worst judgement of each clause, the newest of equals."""
+    by_name: dict[str, list[Clause]] = {}
+    for clause in clauses:
+        by_name.setdefault(clause.clause, []).append(clause)
+    merged = []
+    for name, found in by_name.items():
+        worst = Verdict.worst([one.verdict for one in found])
+        because = next(one.because for one in reversed(found) if one.verdict == worst)
+        merged.append(Clause(name, worst, because))
+    return tuple(merged)
+
+
+def _attempt_facts(lineage: Lineage) -> list[AttemptFacts]:
+    return [
+        AttemptFacts(
+            attempt=one.label,
+            parent=one.parent,
+            resumed_at=one.resumed_at,
+            in_lineage=one in lineage.chain,
+            first_step=one.first_step,
+            last_step=one.last_step,
+            world_size=one.world_size,
+            has_end=one.has_end,
+        )
+        for one in (*lineage.chain, *lineage.outside)
+    ]
 
 
 def decide(judged: Sequence[Resume], lineage: Lineage) -> Decision:

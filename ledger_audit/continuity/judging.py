@@ -1,0 +1,157 @@
+"""
+Reads the windows of a resume, or of a whole stream, and judges them: narrowly first.
+
+What a window of steps does not explain is looked up in the rest of the lineage; if a repeat stays
+unexplained, everything is read, because where epochs end decides what is padding.
+"""
+
+from dataclasses import replace
+
+import polars as pl
+
+from ledger_audit.continuity import windows as cut
+from ledger_audit.continuity.contract import Contract
+from ledger_audit.continuity.divergence import first_divergence
+from ledger_audit.continuity.frames import IS_USED, Side
+from ledger_audit.continuity.limits import Circumstances
+from ledger_audit.continuity.resume import Audited, audit_resume, gather_facts
+from ledger_audit.continuity.windows import Source, Windows
+from ledger_audit.model import Resume
+
+
+def judge_narrowly(
+    source: Source, index: int, contract: Contract, *, before: int, after: int
+) -> Resume:
+    """
+    Judge the resume of attempt `index` by a window of steps around its checkpoint.
+
+    Args:
+        source: the ledger.
+        index: the place of the resumed attempt in the lineage.
+        contract: what the stream promises.
+        before: steps to read before the checkpoint.
+        after: steps to read after it.
+    """
+    checkpoint = source.lineage.chain[index].resumed_at or 0
+    first, last = checkpoint - before + 1, checkpoint + after
+    windows = Windows(
+        checkpoint_step=checkpoint,
+        committed=cut.committed_window(source, index, max(0, first)),
+        reference=cut.rolled_back_window(source, index, last),
+        resumed=cut.resumed_window(source, index, last),
+        reference_kind="rolled-back",
+    )
+    if not _cuts_off(source, index, first=first, last=last):
+        return _judge(windows, source, index, contract)
+    around = Circumstances(has_commits=source.has_commits, is_narrow=True)
+    audited = _audited(windows, source, index, contract, around)
+    wider = _looked_up(source, index, audited, first=first, last=last)
+    audited = _audited(wider, source, index, contract, around)
+    return judge_whole(source, index, contract) if audited.has_repeats else audited.report
+
+
+def judge_whole(
+    source: Source, index: int, contract: Contract, *, control: Side | None = None
+) -> Resume:
+    """Judge the resume of attempt `index` by everything before and after its checkpoint."""
+    windows = Windows(
+        checkpoint_step=source.lineage.chain[index].resumed_at or 0,
+        committed=cut.committed_window(source, index),
+        reference=cut.rolled_back_window(source, index) if control is None else control,
+        resumed=cut.resumed_window(source, index),
+        reference_kind="rolled-back" if control is None else "control",
+    )
+    return _judge(windows, source, index, contract)
+
+
+def judge_by_control(
+    control: Source, run: Source, indices: list[int], contract: Contract
+) -> tuple[Resume, list[Resume]]:
+    """
+    Judge the whole surviving stream of a run, and resumes of it, by a control.
+
+    A control that differs from the run before a resume says nothing about that resume: it is
+    judged by its own rolled-back window.
+
+    Returns:
+        The stream, with its first divergence, and one judged resume for each of `indices`.
+    """
+    whole = cut.surviving_stream(control, is_reference=True)
+    windows = Windows(
+        checkpoint_step=0,
+        committed=cut.nothing(run),
+        reference=whole,
+        resumed=cut.surviving_stream(run, is_reference=False),
+        reference_kind="control",
+    )
+    around = Circumstances(has_commits=run.has_commits and control.has_commits)
+    newest = run.lineage.chain[-1].label
+    audited = audit_resume(windows, contract, around, from_attempt=None, to_attempt=newest)
+    divergence = first_divergence(audited.facts)
+    resumes = []
+    for index in indices:
+        at = run.lineage.chain[index].resumed_at or 0
+        agrees = divergence is None or divergence > at or _agrees(whole, run, index)
+        reference = cut.after(whole, at) if agrees else None
+        resumes.append(judge_whole(run, index, contract, control=reference))
+    return replace(audited.report, first_divergence=divergence), resumes
+
+
+def _agrees(control: Side, run: Source, index: int) -> bool:
+    """Tell whether a control consumed, step by step, what the run had when it was resumed."""
+    windows = Windows(
+        checkpoint_step=0,
+        committed=cut.nothing(run),
+        reference=control,
+        resumed=cut.committed_window(run, index),
+        reference_kind="control",
+    )
+    return first_divergence(gather_facts(windows)) is None
+
+
+def _judge(windows: Windows, source: Source, index: int, contract: Contract) -> Resume:
+    around = Circumstances(has_commits=source.has_commits)
+    return _audited(windows, source, index, contract, around).report
+
+
+def _audited(
+    windows: Windows, source: Source, index: int, contract: Contract, around: Circumstances
+) -> Audited:
+    before, resumed = source.lineage.chain[index - 1], source.lineage.chain[index]
+    return audit_resume(
+        windows, contract, around, from_attempt=before.label, to_attempt=resumed.label
+    )
+
+
+def _cuts_off(source: Source, index: int, *, first: int, last: int) -> bool:
+    """Tell whether a window of steps leaves anything of the lineage unread."""
+    chain = source.lineage.chain[: index + 1]
+    begins = [one.first_step for one in chain if one.first_step is not None]
+    ends = [one.last_step for one in chain if one.last_step is not None]
+    return min(begins, default=first) < first or max(ends, default=last) > last
+
+
+def _looked_up(source: Source, index: int, audited: Audited, *, first: int, last: int) -> Windows:
+    """Look up what the windows leave unmatched in the rest of the lineage and the lost work."""
+    windows = audited.facts.known.windows
+    rows, expected = audited.classified.resumed, audited.classified.expected
+    unmatched = rows.filter(IS_USED, pl.col("ref").is_null())["sample_id"]
+    awaited = expected.filter(pl.col("resumed").is_null())["sample_id"]
+    chain, step = source.lineage.chain, pl.col("step")
+    committed = [
+        (one, source.lookup(one.label, unmatched).filter(step < first, step <= until))
+        for position, one in enumerate(chain[:index])
+        if (until := source.lineage.until(position, index)) is not None
+    ]
+    parent, resumed = chain[index - 1], chain[index]
+    lost = source.lookup(parent.label, unmatched).filter(step > last)
+    until = source.lineage.until(index, len(chain) - 1)
+    later = source.lookup(resumed.label, awaited).filter(
+        step > last, step <= (cut.END if until is None else until)
+    )
+    return replace(
+        windows,
+        committed=cut.with_beyond(source, windows.committed, committed),
+        reference=cut.with_beyond(source, windows.reference, [(parent, lost)]),
+        resumed=cut.with_beyond(source, windows.resumed, [(resumed, later)]),
+    )

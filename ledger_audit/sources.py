@@ -1,0 +1,114 @@
+"""Opens what a command names, and finds the lineage in it: where archive and reasoning meet."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from ledger_audit.continuity.lineage import Attempt, Lineage, reconstruct
+from ledger_audit.continuity.windows import Source
+from ledger_audit.errors import UsageError
+from ledger_audit.ledger.opening import open_ledger, same_id_type
+from ledger_audit.ledger.reader import Ledger
+from ledger_audit.model import Reading
+
+
+def open_source(roots: Sequence[Path], reading: Reading) -> Source:
+    """Open one ledger."""
+    return _source(open_ledger(roots, columns=reading.columns, stream=reading.stream))
+
+
+def open_pair(
+    control: Sequence[Path], run: Sequence[Path], reading: Reading
+) -> tuple[Source, Source]:
+    """
+    Open a control and a run that are to be compared.
+
+    Raises:
+        UsageError: one of them holds no record.
+    """
+    ledgers = [
+        open_ledger(roots, columns=reading.columns, stream=reading.stream)
+        for roots in (control, run)
+    ]
+    same_id_type(ledgers)
+    expected, source = (_source(ledger) for ledger in ledgers)
+    for one, ledger in ((expected, ledgers[0]), (source, ledgers[1])):
+        if not any(attempt.seen for attempt in one.lineage.chain):
+            raise UsageError(
+                f"{ledger.name}: holds no record", hint="point at a ledger with records"
+            )
+    return _as_peers(expected, source), _as_peers(source, expected)
+
+
+def open_windows(pre: Path, post: Path, checkpoint_step: int, reading: Reading) -> Source:
+    """
+    Open two plain logs as one lineage: `post` resumed from `pre` at a step.
+
+    No start event need say how many ranks there are: those seen in either are expected in both.
+    """
+    ledgers = {
+        label: open_ledger([path], columns=reading.columns, attempt=label, stream=reading.stream)
+        for label, path in (("pre", pre), ("post", post))
+    }
+    same_id_type(ledgers.values())
+    before, after = (_only_attempt(label, ledger) for label, ledger in ledgers.items())
+    ranks = before.seen | after.seen
+    before = replace(before, parent=None, resumed_at=None, loaded_at=checkpoint_step, peers=ranks)
+    after = replace(after, parent="pre", resumed_at=checkpoint_step, peers=ranks)
+
+    def of(label: str) -> Ledger:
+        return ledgers.get(label, ledgers["pre"])
+
+    return Source(
+        lineage=Lineage((before, after), ()),
+        records=lambda label, first, last: of(label).records(label, first, last),
+        tries=lambda label, first, last: of(label).tries(label, first, last),
+        lookup=lambda label, ids: of(label).lookup(label, ids),
+        has_commits=any(ledger.has_commits() for ledger in ledgers.values()),
+        unread=tuple(part for ledger in ledgers.values() for part in ledger.unread),
+    )
+
+
+def chosen_resumes(source: Source, reading: Reading) -> list[int]:
+    """
+    Give the places in the lineage of the attempts whose resume is to be judged, oldest first.
+
+    Raises:
+        UsageError: there are fewer resumes than the one asked for.
+    """
+    resumed = list(range(1, len(source.lineage.chain)))
+    if reading.resume is None:
+        return resumed
+    if reading.resume > len(resumed):
+        raise UsageError(
+            f"--resume {reading.resume}: the lineage has {len(resumed)} resumes",
+            hint="resumes are counted from 1, oldest first",
+        )
+    return [resumed[reading.resume - 1]]
+
+
+def _source(ledger: Ledger) -> Source:
+    return Source(
+        lineage=reconstruct(ledger.acts(), ledger.extents()),
+        records=ledger.records,
+        tries=ledger.tries,
+        lookup=ledger.lookup,
+        has_commits=ledger.has_commits(),
+        unread=ledger.unread,
+    )
+
+
+def _only_attempt(label: str, ledger: Ledger) -> Attempt:
+    """Give the one attempt of a plain log; a log without any record has one that did nothing."""
+    chain = reconstruct(ledger.acts(), ledger.extents()).chain
+    return replace(chain[-1], label=label, is_assumed=False) if chain else Attempt(label)
+
+
+def _as_peers(source: Source, other: Source) -> Source:
+    """Let attempts without a start event miss the ranks that the other side has."""
+    ranks: frozenset[int] = frozenset().union(*(one.everyone for one in other.lineage.chain))
+    chain = tuple(
+        replace(one, peers=ranks) if one.world_size is None and one.seen else one
+        for one in source.lineage.chain
+    )
+    return replace(source, lineage=replace(source.lineage, chain=chain))
