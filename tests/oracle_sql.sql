@@ -521,8 +521,8 @@ WITH told AS (
          END AS sources
   FROM told
 )
-SELECT kind, counts, ids->>'$[*]' AS ids, sources->>'$[*]' AS sources,
-       flatten(list_transform(positions->'$[*]', lambda p: CASE WHEN json_type(p) = 'ARRAY'
+SELECT kind, counts, ids::VARCHAR[] AS ids, sources::VARCHAR[] AS sources,
+       flatten(list_transform(positions::JSON[], lambda p: CASE WHEN json_type(p) = 'ARRAY'
          THEN range((p->>'$[0]')::BIGINT, (p->>'$[1]')::BIGINT) ELSE [p::BIGINT] END)) AS positions
 FROM named;
 CREATE OR REPLACE TEMP TABLE declared AS SELECT * FROM act WHERE counts;
@@ -915,9 +915,11 @@ r AS (
      OR CASE WHEN kind.reference = 'control' THEN side = 'control'
              ELSE side = 'run' AND attempt = getvariable('parent') END
 ), darklane AS (
-  SELECT EXISTS (FROM part p WHERE p.logged AND EXISTS (FROM refstep f WHERE f.side = p.side
-      AND f.attempt = p.attempt AND f.step = p.step)
-    AND p.rank NOT IN (SELECT rank FROM ref)) AND EXISTS (FROM ref) AS yes
+  -- READING: where positions prove the stream, a rank that had merely not come so far is excused.
+  SELECT count(*) > 0 AND EXISTS (FROM ref) AS yes,
+         coalesce(bool_or(p.missing), false) AND EXISTS (FROM ref) AS gone
+  FROM part p JOIN refstep f USING (side, attempt, step)
+  WHERE p.logged AND p.rank NOT IN (SELECT rank FROM ref)
 ), steps AS (
   SELECT EXISTS (FROM stepinfo WHERE side = 'run' AND attempt = getvariable('attempt')
                  AND step > getvariable('c') AND committed) AS committed,
@@ -932,7 +934,7 @@ r AS (
     QUALIFY row_number() OVER (PARTITION BY rank ORDER BY seq) = 1)
 )
 SELECT r.*, x.*, steps.*, disorder.records AS disorder, mixed.yes AS mixed, mismatch,
-       sampled.yes AS sampled, darklane.yes AS dark, t.ended,
+       sampled.yes AS sampled, darklane.yes AS dark, darklane.gone AS gone, t.ended,
        coalesce(micro.n, 0) < loader.n AS few_micro,
        p.here AS positions,
        p.here AND (p.repeated > 0 OR p.drift > 0
@@ -950,7 +952,8 @@ SELECT *, CASE
       OR (disorder > 0 AND getvariable('order_mode') <> 'none')
       OR (moved > 0 AND getvariable('order_mode') = 'step')
       OR (NOT committed AND ended AND records > 0) THEN 'broken'
-    WHEN NOT committed OR NOT whole OR undecided > 0 OR unexplained > 0 OR sampled OR dark
+    WHEN NOT committed OR NOT whole OR undecided > 0 OR unexplained > 0 OR sampled
+      OR gone OR (dark AND NOT position_proof)
       OR (NOT reference AND NOT position_proof) OR (few_micro AND NOT positions) THEN 'unproven'
     ELSE 'continuous' END AS verdict,
   -- "skipped minus replayed while nothing is out of order and at most one of the two occurs"

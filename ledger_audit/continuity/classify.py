@@ -109,15 +109,17 @@ def _is_padded(facts: Facts) -> pl.Expr:
 
 def _may_be_padding(facts: Facts) -> pl.Expr:
     """
-    Without N: repeats in the last step seen of a generation, no more than padding could be.
+    Repeats in the last step of a generation that nothing tells from padding.
 
-    Where the reference does not cover the step, the generation need not be known to be over:
-    with N it might be.
+    Where N is not logged, or records are missing that could make up the padding's number, and the
+    reference does not cover the step, the generation need not even be known to be over.
     """
-    if facts.size is not None:
-        return pl.lit(value=False)
-    is_few = pl.col("tail_repeats") <= facts.recipe.largest_padding(None)
-    return pl.col("tail") | (pl.col("at_last") & ~pl.col("covered") & is_few)
+    is_few = pl.col("tail_repeats") <= facts.recipe.largest_padding(facts.size)
+    may_be = pl.col("at_last") & ~pl.col("covered") & is_few
+    if facts.size is None:
+        return pl.col("tail") | may_be
+    is_partial = facts.missing > 0 or facts.known.windows.resumed.is_sampled
+    return may_be if is_partial else pl.lit(value=False)
 
 
 def _is_unexpected(facts: Facts, order: Order) -> pl.Expr:

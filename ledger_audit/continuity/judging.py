@@ -45,7 +45,7 @@ def judge_narrowly(
         return _judge(windows, source, index, contract)
     around = Circumstances(has_commits=source.has_commits, is_narrow=True)
     audited = _audited(windows, source, index, contract, around)
-    wider = _looked_up(source, index, audited, first=first, last=last)
+    wider = _looked_up(windows, source, index, audited, first=first, last=last)
     audited = _audited(wider, source, index, contract, around)
     return judge_whole(source, index, contract) if audited.has_repeats else audited.report
 
@@ -131,9 +131,10 @@ def _cuts_off(source: Source, index: int, *, first: int, last: int) -> bool:
     return min(begins, default=first) < first or max(ends, default=last) > last
 
 
-def _looked_up(source: Source, index: int, audited: Audited, *, first: int, last: int) -> Windows:
+def _looked_up(
+    windows: Windows, source: Source, index: int, audited: Audited, *, first: int, last: int
+) -> Windows:
     """Look up what the windows leave unmatched in the rest of the lineage and the lost work."""
-    windows = audited.facts.known.windows
     rows, expected = audited.classified.resumed, audited.classified.expected
     unmatched = rows.filter(IS_USED, pl.col("ref").is_null())["sample_id"]
     awaited = expected.filter(pl.col("resumed").is_null())["sample_id"]

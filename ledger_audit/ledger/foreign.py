@@ -103,7 +103,9 @@ def scan(path: Path) -> tuple[pl.LazyFrame, bool]:
             check_parquet(path)
             return pl.scan_parquet(path, hive_partitioning=False, glob=False), False
         if kind == "csv":
-            return pl.read_csv(path, infer_schema_length=None, glob=False).lazy(), False
+            rows = pl.read_csv(path, infer_schema_length=None, glob=False)
+            # without a row nothing tells the type of a column: any will do
+            return (rows if rows.height else rows.cast(pl.Null)).lazy(), False
         table, is_torn = read_arrow(path)
     except (pl.exceptions.PolarsError, OSError) as problem:
         raise UnreadableError(

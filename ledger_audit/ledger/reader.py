@@ -91,6 +91,8 @@ class Ledger:
 
     def lookup(self, attempt: str, ids: pl.Series) -> pl.DataFrame:
         """Give every used record of an attempt whose `sample_id` is among `ids`."""
+        if ids.is_empty():
+            return self.records("", 0)
         return _once(
             collect(self._used(attempt).filter(pl.col(SAMPLE_ID).is_in(ids.implode())), self.name),
             self.name,

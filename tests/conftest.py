@@ -1,0 +1,18 @@
+"""Keeps what surrounds a test from changing what it sees."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+FIXTURES = ROOT / "fixtures"
+
+os.environ.setdefault("POLARS_MAX_THREADS", "2")
+
+
+@pytest.fixture(autouse=True)
+def _plain_surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No variable of the machine may change a report."""
+    for name in ("CI", "NO_COLOR", "FORCE_COLOR", "COLUMNS", "GITHUB_ACTIONS", "TERM"):
+        monkeypatch.delenv(name, raising=False)
