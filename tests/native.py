@@ -76,9 +76,7 @@ def _table(rows: Sequence[Line], schema: pa.Schema) -> pa.Table:
     if str in ids and "sample_id" in schema.names:
         place = schema.get_field_index("sample_id")
         schema = schema.set(place, pa.field("sample_id", pa.string()))
-    return pa.table(
-        {name: [row.get(name) for row in rows] for name in schema.names}, schema=schema
-    )
+    return pa.table({name: [row.get(name) for row in rows] for name in schema.names}, schema=schema)
 
 
 def write_ledger(

@@ -17,16 +17,15 @@ EXIT = {"continuous": 0, "broken": 1, "unproven": 3}
 def _stored(folder: Path, command: str) -> list[dict[str, Any]]:
     told: list[dict[str, Any]] = json.loads((folder / "outcomes.json").read_text())[command]
     return [
-        flat(one)
-        | {"from_attempt": str(one["from_attempt"]), "to_attempt": str(one["to_attempt"])}
+        flat(one) | {"from_attempt": str(one["from_attempt"]), "to_attempt": str(one["to_attempt"])}
         for one in told
     ]
 
 
 def test_nothing_was_left_out() -> None:
     """Every real run and every trap is audited: 38 of 40 runs, and 39 traps, have outcomes."""
-    assert (40, 39) == tuple(len(list((FIXTURES / name).iterdir())) for name in ("zoo", "traps"))
-    assert 38 + 39 == len(STORED)
+    assert tuple(len(list((FIXTURES / name).iterdir())) for name in ("zoo", "traps")) == (40, 39)
+    assert len(STORED) == 38 + 39
 
 
 @pytest.mark.parametrize("folder", STORED, ids=lambda folder: folder.name)
@@ -61,12 +60,12 @@ def test_a_changed_packing_is_counted_in_tokens(name: str) -> None:
 
     outcomes = ran.report["resumes"][0]["outcomes"]
     expected = outcomes["expected"]
-    assert 1 == ran.code
+    assert ran.code == 1
     assert truth["replayed"] == outcomes["resumed"]["replayed"]["tokens"]
     # the truth counts what the run never used of the control's range, reached or not
     unused = ("skipped", "pending")
     assert truth["skipped"] == sum(expected[outcome]["tokens"] for outcome in unused)
-    assert 1 == ledger_audit("diff", folder / "run").code
+    assert ledger_audit("diff", folder / "run").code == 1
 
 
 def test_the_worked_example() -> None:
@@ -76,12 +75,12 @@ def test_the_worked_example() -> None:
     gated = ledger_audit("gate", folder / "control", folder / "run")
     alone = ledger_audit("diff", folder / "run")
 
-    assert (1, 1) == (gated.code, alone.code)
+    assert (gated.code, alone.code) == (1, 1)
     first = gated.out.splitlines()[0]
-    assert (
+    assert first == (
         "BROKEN: after step 8, 64 samples skipped, 0 samples replayed, 0 samples out of order; "
         "shift +64"
-    ) == first
+    )
     assert "BROKEN: after step 8, at least 40 samples skipped" in alone.out.splitlines()[0]
 
 
@@ -91,9 +90,9 @@ def test_a_legal_elastic_restart() -> None:
 
     gated = ledger_audit("gate", folder / "control", folder / "run", "--format", "json")
 
-    assert 0 == gated.code
-    assert 4 == gated.report["resumes"][0]["outcomes"]["expected"]["repeat-missing"]["records"]
-    assert 0 == ledger_audit("diff", folder / "run").code
+    assert gated.code == 0
+    assert gated.report["resumes"][0]["outcomes"]["expected"]["repeat-missing"]["records"] == 4
+    assert ledger_audit("diff", folder / "run").code == 0
 
 
 @pytest.mark.parametrize("folder", STORED, ids=lambda folder: folder.name)

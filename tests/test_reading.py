@@ -102,7 +102,7 @@ def test_what_two_segments_tell_differently_is_corruption(tmp_path: Path) -> Non
 
     ran = ledger_audit("diff", root)
 
-    assert 4 == ran.code
+    assert ran.code == 4
     assert "two different records" in ran.err
 
 
@@ -145,9 +145,9 @@ def test_a_torn_segment_inside_a_window_proves_nothing(tmp_path: Path) -> None:
     ran = ledger_audit("diff", "--full", root, "--format", "json")
 
     resume = ran.report["resumes"][0]
-    assert 3 == ran.code
+    assert ran.code == 3
     assert "unread-segment" in {limit["code"] for limit in resume["limits"]}
-    assert 0 == resume["outcomes"]["expected"]["skipped"]["records"]
+    assert resume["outcomes"]["expected"]["skipped"]["records"] == 0
 
 
 def test_a_missing_segment_number_is_noticed(tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ def test_a_missing_segment_number_is_noticed(tmp_path: Path) -> None:
 
     ran = ledger_audit("diff", "--full", root)
 
-    assert 3 == ran.code
+    assert ran.code == 3
     assert "samples-r00002x-000000.parquet is missing or torn" in ran.out
 
 
@@ -183,8 +183,8 @@ def test_plain_windows_are_compared(tmp_path: Path) -> None:
         )
         renamed = ledger_audit("gate", pre, pre, "--column", "sample_id=idx")
 
-        assert (1, 8) == (ran.code, _count(ran.out, "skipped"))
-        assert 0 == renamed.code
+        assert (ran.code, _count(ran.out, "skipped")) == (1, 8)
+        assert renamed.code == 0
 
 
 def _write(rows: pl.DataFrame, file: Path) -> None:
@@ -237,11 +237,11 @@ def test_a_bad_file_is_named_with_its_field_and_a_remedy(name: str, tmp_path: Pa
 
     for command in (("diff", path), ("gate", path, path)):
         ran = ledger_audit(*command)
-        assert 4 == ran.code
+        assert ran.code == 4
         assert message in ran.err
         assert str(path) in ran.err
         assert "  try: " in ran.err
-        assert "" == ran.out
+        assert ran.out == ""
 
 
 @pytest.mark.parametrize("metadata", [{"writer": "x"}, {"format": "2"}], ids=["none", "newer"])
@@ -254,7 +254,7 @@ def test_an_unknown_format_is_refused(metadata: dict[str, str], tmp_path: Path) 
 
         ran = ledger_audit("diff", root)
 
-        assert 4 == ran.code
+        assert ran.code == 4
         assert "reads format '1'" in ran.err
 
 
@@ -263,7 +263,7 @@ def test_a_stray_file_in_an_attempt_is_refused(tmp_path: Path) -> None:
     root = write_ledger(read_lines(RUN / "run"), tmp_path)
     (root / "attempt=0" / "notes.txt").write_text("hello")
 
-    assert 4 == ledger_audit("diff", root).code
+    assert ledger_audit("diff", root).code == 4
 
 
 def test_ids_of_two_types_never_match(tmp_path: Path) -> None:
@@ -278,7 +278,7 @@ def test_ids_of_two_types_never_match(tmp_path: Path) -> None:
 
     for command in (("gate", numbers, texts), ("diff", numbers, texts)):
         ran = ledger_audit(*command)
-        assert 4 == ran.code
+        assert ran.code == 4
         assert "'sample_id' is" in ran.err
 
 
@@ -288,8 +288,11 @@ def test_a_torn_last_line_costs_only_itself(tmp_path: Path) -> None:
     (tmp_path / "attempt0.jsonl").write_bytes((RUN / "run" / "attempt0.jsonl").read_bytes())
     (tmp_path / "attempt1.jsonl").write_bytes(whole + b'{"kind":"sample","att')
 
-    assert judged("diff", RUN / "run")[0][0]["windows"] == (  # type: ignore[index]
-        judged("diff", tmp_path)[0][0]["windows"]  # type: ignore[index]
+    assert (
+        judged("diff", RUN / "run")[0][0]["windows"]
+        == (  # type: ignore[index]
+            judged("diff", tmp_path)[0][0]["windows"]  # type: ignore[index]
+        )
     )
 
 
@@ -302,7 +305,7 @@ def test_an_empty_log_is_read(suffix: str, tmp_path: Path) -> None:
 
     ran = ledger_audit("diff", file)
 
-    assert 3 == ran.code
+    assert ran.code == 3
     assert "nothing was resumed" in ran.out
 
 
@@ -323,7 +326,7 @@ def test_only_the_row_groups_of_the_window_are_read(tmp_path: Path) -> None:
     path.write_bytes(content)
 
     assert before == judged("diff", root, "--before", "5", "--after", "5")
-    assert 4 == ledger_audit("diff", root, "--full").code
+    assert ledger_audit("diff", root, "--full").code == 4
 
 
 def _long_run() -> list[dict[str, object]]:

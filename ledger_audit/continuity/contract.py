@@ -11,6 +11,7 @@ from ledger_audit.model import (
     Clause,
     ClauseName,
     Expected,
+    LaterEpoch,
     Limit,
     Order,
     Overlay,
@@ -56,6 +57,7 @@ class Evidence:
     expected: dict[Expected, Amount]
     overlays: dict[Overlay, Amount | None]
     positions: Positions | None
+    later_epochs: tuple[LaterEpoch, ...]
     broken_epochs: tuple[str, ...]
     """A sentence for each epoch that misses samples or repeats some."""
     did_nothing: bool

@@ -149,44 +149,52 @@ def ends_of(
         (unvoided repeats in its last step), distinct (keys used, committed ones included).
     """
     used = rows.filter(IS_USED, ~pl.col("beyond"))
-    groups = ["source"] if by_source else []
-    every = pl.concat(
+    table = pl.concat(
         [frame.select("generation", "source", "epoch") for frame in (rows, committed, others)]
     ).unique("generation")
-    both = pl.concat(
-        [used.select("generation", "key"), committed.filter(IS_USED).select("generation", "key")]
-    )
-    counted = both.group_by("generation").agg(
-        pl.col("key").n_unique().cast(pl.Int64).alias("distinct"),
-        pl.len().cast(pl.Int64).alias("uses"),
-    )
-    last = used.group_by("generation").agg(pl.col("step").max().alias("last_step"))
-    tail = (
-        used.join(last, left_on=["generation", "step"], right_on=["generation", "last_step"])
-        .filter(pl.col("consumed") | pl.col("used_before"))
-        .group_by("generation")
-        .agg(pl.col("record").n_unique().cast(pl.Int64).alias("tail_repeats"))
-    )
-    table = every.join(counted, on="generation", how="left").join(last, on="generation", how="left")
-    table = table.join(tail, on="generation", how="left").with_columns(
-        pl.col("distinct", "uses", "tail_repeats").fill_null(0)
-    )
+    for counts in (_uses(used, committed), _tails(used)):
+        table = table.join(counts, on="generation", how="left")
+    table = table.with_columns(pl.col("distinct", "uses", "tail_repeats").fill_null(0))
     over = pl.lit(value=False)
     if size is not None:
         over |= pl.col("distinct") >= size
-    if by_epoch:
-        newest = used.group_by(groups or [pl.lit(0)]).agg(pl.col("epoch").max().alias("newest"))
-        table = (
-            table.join(newest, on=groups, how="left", nulls_equal=True)
-            if groups
-            else table.join(newest.select("newest"), how="cross")
-        )
+    if by_epoch and by_source:
+        newest = used.group_by("source").agg(pl.col("epoch").max().alias("newest"))
+        table = table.join(newest, on="source", how="left", nulls_equal=True)
         over |= (pl.col("newest") > pl.col("epoch")).fill_null(value=False)
+    elif by_epoch:
+        latest = pl.lit(used["epoch"].max(), pl.Int32)
+        over |= (latest > pl.col("epoch")).fill_null(value=False)
     elif size is not None:  # without epochs, only a single pass over the data can be over
         over &= pl.col("uses") <= size + largest_padding
     return table.with_columns(over=over).select(
         "generation", "source", "epoch", "over", "last_step", "tail_repeats", "distinct"
     )
+
+
+def _uses(used: pl.DataFrame, committed: pl.DataFrame) -> pl.DataFrame:
+    """Count, by generation, what was used before and after: distinct keys, and uses."""
+    both = [rows.select("generation", "key") for rows in (used, committed.filter(IS_USED))]
+    return (
+        pl.concat(both)
+        .group_by("generation")
+        .agg(
+            pl.col("key").n_unique().cast(pl.Int64).alias("distinct"),
+            pl.len().cast(pl.Int64).alias("uses"),
+        )
+    )
+
+
+def _tails(used: pl.DataFrame) -> pl.DataFrame:
+    """Give, by generation, the last step of the window and the repeats in it."""
+    last = used.group_by("generation").agg(pl.col("step").max().alias("last_step"))
+    repeats = (
+        used.join(last, left_on=["generation", "step"], right_on=["generation", "last_step"])
+        .filter(pl.col("consumed") | pl.col("used_before"))
+        .group_by("generation")
+        .agg(pl.col("record").n_unique().cast(pl.Int64).alias("tail_repeats"))
+    )
+    return last.join(repeats, on="generation", how="left")
 
 
 def repeats_by_design(

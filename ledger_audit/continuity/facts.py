@@ -60,39 +60,18 @@ def gather(known: Keyed, pairs: pl.DataFrame) -> Facts:
     committed, reference, resumed = epochs.with_generations(known)
     reference = epochs.with_repeats(reference, committed)
     resumed = epochs.with_repeats(resumed, committed)
-    by_epoch, by_source = "epoch" in known.columns, "source" in known.columns
-
-    def ends(rows: pl.DataFrame, other: pl.DataFrame, dealt: epochs.Recipe) -> pl.DataFrame:
-        return epochs.ends_of(
-            rows,
-            committed,
-            other,
-            by_epoch=by_epoch,
-            by_source=by_source,
-            size=size,
-            largest_padding=dealt.largest_padding(size),
-        )
-
-    resumed_ends = ends(resumed, reference, recipe)
-    reference_ends = ends(reference, resumed, reference_recipe)
+    resumed_ends = _ends(known, resumed, committed, reference, recipe, size)
+    reference_ends = _ends(known, reference, committed, resumed, reference_recipe, size)
     reference = _with_partners(_with_tail(reference, reference_ends), resumed, pairs)
     resumed = _with_reference(_with_tail(resumed, resumed_ends), reference, pairs)
     through = whole_through(known.windows.reference, known.windows.checkpoint_step)
     coverage = _coverage(known, reference, resumed, through)
-    resumed = resumed.join(coverage.drop("used"), on="step", how="left", maintain_order="left")
-    resumed = resumed.with_columns(
-        in_reference=pl.col("key").is_in(reference["key"].unique().implode()),
-        pass_known=pl.lit(by_epoch)
-        | ((pl.col("uses_through") <= size) if size is not None else pl.lit(value=False)),
-        covered=pl.col("covered").fill_null(value=False),
-    )
     finished = pl.concat([reference_ends, resumed_ends]).filter("over")["generation"].n_unique()
-    missing = known.windows.resumed.missing
     return Facts(
         known=known,
         committed=committed,
         reference=reference,
-        resumed=resumed,
+        resumed=_with_reach(known, resumed, reference, coverage, size),
         ends=resumed_ends,
         reference_ends=reference_ends,
         size=size,
@@ -100,7 +79,7 @@ def gather(known: Keyed, pairs: pl.DataFrame) -> Facts:
         reference_recipe=reference_recipe,
         whole_through=through,
         coverage=coverage,
-        missing=_SEVERAL if known.windows.resumed.torn else missing,
+        missing=_SEVERAL if known.windows.resumed.torn else known.windows.resumed.missing,
         repeats_by_design=epochs.repeats_by_design(
             committed,
             reference,
@@ -110,6 +89,42 @@ def gather(known: Keyed, pairs: pl.DataFrame) -> Facts:
         ),
         has_positions=_has_positions(known, [committed, resumed]),
         positions_give_places=_has_positions(known, [reference, resumed]),
+    )
+
+
+def _ends(
+    known: Keyed,
+    rows: pl.DataFrame,
+    committed: pl.DataFrame,
+    others: pl.DataFrame,
+    recipe: epochs.Recipe,
+    size: int | None,
+) -> pl.DataFrame:
+    return epochs.ends_of(
+        rows,
+        committed,
+        others,
+        by_epoch="epoch" in known.columns,
+        by_source="source" in known.columns,
+        size=size,
+        largest_padding=recipe.largest_padding(size),
+    )
+
+
+def _with_reach(
+    known: Keyed,
+    resumed: pl.DataFrame,
+    reference: pl.DataFrame,
+    coverage: pl.DataFrame,
+    size: int | None,
+) -> pl.DataFrame:
+    """Say of each resumed record how far the reference, and its generation, are known."""
+    fits = (pl.col("uses_through") <= size) if size is not None else pl.lit(value=False)
+    reach = coverage.drop("used")
+    return resumed.join(reach, on="step", how="left", maintain_order="left").with_columns(
+        in_reference=pl.col("key").is_in(reference["key"].unique().implode()),
+        pass_known=pl.lit("epoch" in known.columns) | fits,
+        covered=pl.col("covered").fill_null(value=False),
     )
 
 

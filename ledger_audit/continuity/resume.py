@@ -1,7 +1,7 @@
 """Audits one resume, from its windows to its verdict: the steps of the reasoning in their order."""
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import polars as pl
 
@@ -31,6 +31,8 @@ from ledger_audit.model import (
     Shift,
     Verdict,
 )
+
+Outcome = TypeVar("Outcome", Resumed, Expected)
 
 _FOUND: dict[str, ClauseName] = {
     Resumed.REPLAYED: ClauseName.PROMISE,
@@ -72,54 +74,72 @@ def audit_resume(
 ) -> Audited:
     """Follow the records of one resume from its windows to a verdict."""
     facts = gather_facts(windows)
-    known = facts.known
     classified = classify(facts, contract.order)
-    disordered = out_of_order(classified.resumed, known.windows)
+    disordered = out_of_order(classified.resumed, facts.known.windows)
     positions = audit_positions(facts)
     later = audit_later_epochs(facts, is_narrow=around.is_narrow)
-    limits = contract.waive(limit_rules.find_limits(facts, classified, positions, later, around))
-
-    spans = {"token_start", "token_end"} <= set(known.columns)
-    resumed = outcome_amounts(classified.resumed, Resumed, spans=spans)
-    expected = outcome_amounts(classified.expected, Expected, spans=spans)
-    overlays: dict[Overlay, Amount | None] = {
-        Overlay.MISPLACED: amount(classified.resumed.filter("misplaced")),
-        Overlay.OUT_OF_ORDER: amount(disordered),
-        Overlay.FORBIDDEN: amount(classified.resumed.clear()),
-    }
+    limits = limit_rules.find_limits(facts, classified, positions, later, around)
+    columns = facts.known.columns
     evidence = Evidence(
-        resumed={one: resumed[one] for one in Resumed},
-        expected={one: expected[one] for one in Expected},
-        overlays=overlays,
+        resumed=_amounts(classified.resumed, Resumed, columns),
+        expected=_amounts(classified.expected, Expected, columns),
+        overlays={
+            Overlay.MISPLACED: amount(classified.resumed.filter("misplaced")),
+            Overlay.OUT_OF_ORDER: amount(disordered),
+            Overlay.FORBIDDEN: amount(classified.resumed.clear()),
+        },
         positions=positions,
+        later_epochs=later,
         broken_epochs=tuple(_told(one) for one in later if breaks(one, facts.recipe)),
         did_nothing=_did_nothing(windows),
-        limits=limits,
+        limits=contract.waive(limits),
     )
     clauses = judge(contract, evidence)
-    report = Resume(
+    report = replace(
+        _report(facts, classified, disordered, evidence),
         from_attempt=from_attempt,
         to_attempt=to_attempt,
-        checkpoint_step=windows.checkpoint_step,
-        verdict=Verdict.worst([clause.verdict for clause in clauses]),
-        through_step=_through(facts, classified.expected),
         clauses=clauses,
+        verdict=Verdict.worst([clause.verdict for clause in clauses]),
+    )
+    return Audited(report, facts, classified)
+
+
+def _report(
+    facts: Facts, classified: Classified, disordered: pl.DataFrame, evidence: Evidence
+) -> Resume:
+    """Tell what was found, before it is judged."""
+    windows = facts.known.windows
+    return Resume(
+        from_attempt=None,
+        to_attempt="",
+        checkpoint_step=windows.checkpoint_step,
+        verdict=Verdict.UNPROVEN,
+        through_step=_through(facts, classified.expected),
+        clauses=(),
         reference_kind=windows.reference_kind,
         reference_through=facts.whole_through,
-        identity=known.columns,
+        identity=facts.known.columns,
         windows=_sizes(facts),
         coverage=_coverage(facts),
         resumed=evidence.resumed,
         expected=evidence.expected,
-        overlays=overlays,
+        overlays=evidence.overlays,
         shift=_shift(facts, classified, evidence, disordered.is_empty()),
-        positions=positions,
-        later_epochs=later,
+        positions=evidence.positions,
+        later_epochs=evidence.later_epochs,
         findings=tuple(_findings(classified, disordered)),
-        limits=limits,
+        limits=evidence.limits,
         fingerprint_changes=_fingerprint_changes(windows),
     )
-    return Audited(report, facts, classified)
+
+
+def _amounts(
+    rows: pl.DataFrame, outcomes: type[Outcome], columns: tuple[str, ...]
+) -> dict[Outcome, Amount]:
+    """Measure every outcome; tokens only where spans were compared."""
+    found = outcome_amounts(rows, outcomes, spans={"token_start", "token_end"} <= set(columns))
+    return {one: found[one] for one in outcomes}
 
 
 def gather_facts(windows: Windows) -> Facts:

@@ -1,8 +1,8 @@
 """
 The second oracle: section 5 of the design in DuckDB SQL, written from the text alone.
 
-The rules are the named tables of `oracle_sql.sql`; here lines are loaded, parameters passed
-and answers shaped, and nothing is decided.
+The rules are the named tables of the `.sql` files beside this one; here lines are loaded,
+parameters passed and answers shaped, and nothing is decided.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ ENDLESS = 2**62  # the window of the newest attempt has no last step
 
 
 def _sections() -> dict[str, list[str]]:
-    """Give the SQL file as named sections of single statements."""
-    text = Path(__file__).with_suffix(".sql").read_text(encoding="utf-8")
+    """Give the SQL files as named sections of single statements."""
+    files = sorted(Path(__file__).parent.glob("*.sql"))
+    text = "".join(path.read_text(encoding="utf-8") for path in files)
     found = re.split(r"^--: (.+)$", text, flags=re.MULTILINE)[1:]
     bare = (re.sub(r"--.*$", "", body, flags=re.MULTILINE) for body in found[1::2])
     return {
@@ -146,6 +147,7 @@ def judge(
             _run(con, "resume")
             if con.execute("FROM w WHERE void AND win IN ('ref', 'res') LIMIT 1").fetchall():
                 _run(con, "void rounds")
-            _run(con, "judgement")
+            _run(con, "outcomes")
+            _run(con, "verdict")
             answers.append(_answer(con, resume))
     return answers

@@ -1,0 +1,115 @@
+"""The documents say what the program does: names, codes, columns, examples."""
+
+import json
+import re
+import shlex
+import tomllib
+from pathlib import Path
+
+import pytest
+from conftest import FIXTURES, ROOT
+from jsonschema import Draft202012Validator
+from running import ledger_audit
+
+from ledger_audit.cli import COMMANDS
+from ledger_audit.continuity.limits import LIMITS
+from ledger_audit.errors import ExitCode
+from ledger_audit.ledger.schema import EVENT_KINDS, EVENTS, SAMPLES
+from ledger_audit.model import Expected, Overlay, Resumed
+
+DOCS = ROOT / "docs"
+EXAMPLE = re.compile(
+    r"<!-- exit: (\d+) -->\n```console\n\$ ledger-audit (.*?)\n(.*?)```", re.DOTALL
+)
+EXAMPLES = [
+    pytest.param(page, *match.groups(), id=f"{page.name}: {match[2]}")
+    for page in sorted(DOCS.glob("*.md"))
+    for match in EXAMPLE.finditer(page.read_text())
+]
+
+
+@pytest.mark.parametrize(("page", "code", "command", "output"), EXAMPLES)
+def test_an_example_prints_what_its_page_says(
+    page: Path, code: str, command: str, output: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every console block of the documents is run from the top folder and compared."""
+    monkeypatch.chdir(ROOT)
+
+    ran = ledger_audit(*shlex.split(command))
+
+    assert output == ran.out, page
+    assert int(code) == ran.code
+
+
+def test_there_are_examples() -> None:
+    """A verdict is explained by at least three examples that a reader can check by hand."""
+    assert len([one for one in EXAMPLES if "verdict.md" in str(one.id)]) >= 3
+
+
+def test_every_outcome_has_a_section() -> None:
+    """`outcomes.md` explains every outcome and overlay."""
+    page = (DOCS / "outcomes.md").read_text()
+    for name in (*Resumed, *Expected, *Overlay):
+        assert f"## `{name}`" in page
+
+
+def test_every_limit_has_a_section() -> None:
+    """`limits.md` explains every limit, and no other."""
+    page = (DOCS / "limits.md").read_text()
+    assert set(LIMITS) == set(re.findall(r"^##+ `([a-z-]+)`", page, re.MULTILINE))
+
+
+def test_every_exit_code_is_in_the_table() -> None:
+    """`exit-codes.md` and the program agree."""
+    page = (DOCS / "exit-codes.md").read_text()
+    found = {int(code) for code in re.findall(r"^\| `?(\d+)`? \|", page, re.MULTILINE)}
+    assert {int(code) for code in ExitCode} <= found
+
+
+def test_every_column_and_event_is_specified() -> None:
+    """`ledger-format.md` names every column, with its type, and every kind of event."""
+    page = (DOCS / "ledger-format.md").read_text()
+    for column in (*SAMPLES, *EVENTS):
+        line = next(line for line in page.splitlines() if line.startswith(f"| `{column.name}` |"))
+        if column.dtype is not None:
+            assert str(column.dtype).lower() in line.lower()
+    for kind in EVENT_KINDS:
+        assert f"`{kind}`" in page
+
+
+def test_every_json_report_fits_the_published_schema() -> None:
+    """Reports of every command, on every fixture, fit `report.schema.json`."""
+    schema = json.loads((DOCS / "report.schema.json").read_text())
+    Draft202012Validator.check_schema(schema)
+    validator = Draft202012Validator(schema)
+    for folder in sorted(FIXTURES.glob("*/*")):
+        told = [ledger_audit("diff", folder / "run", "--format", "json").report]
+        if (folder / "control").exists():
+            ran = ledger_audit("gate", folder / "control", folder / "run", "--format", "json")
+            told.append(ran.report)
+        for report in told:
+            errors = [error.message for error in validator.iter_errors(report)]
+            assert errors == [], folder
+
+
+def test_every_command_is_in_the_readme_or_the_docs() -> None:
+    """No command goes unmentioned."""
+    text = (ROOT / "README.md").read_text() + (DOCS / "verdict.md").read_text()
+    for name in COMMANDS:
+        assert f"ledger-audit {name}" in text
+
+
+def test_links_lead_somewhere() -> None:
+    """Every relative link of a page points at a file that is there."""
+    for page in [ROOT / "README.md", *DOCS.rglob("*.md")]:
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
+            assert (page.parent / target).exists(), f"{page} links to {target}"
+
+
+def test_the_top_level_is_what_it_should_be() -> None:
+    """Nothing visible but what the house allows; the name on the command line is the project's."""
+    visible = {path.name for path in ROOT.iterdir() if not path.name.startswith(".")}
+    allowed = {"pyproject.toml", "ledger_audit", "tests", "fixtures", "docs", "README.md"}
+    assert allowed == {name for name in visible if not name.endswith(".egg-info")}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert {"ledger-audit"} == set(project["scripts"])
