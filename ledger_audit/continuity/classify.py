@@ -71,16 +71,14 @@ def _resumed(facts: Facts, order: Order) -> pl.DataFrame:
     rows = facts.resumed.filter(~pl.col("beyond"))
     matched = pl.col("ref").is_not_null()
     repeat = pl.col("consumed") | pl.col("used_before") | pl.col("in_reference")
-    sequence = ["attempt", "rank", "step", "slot", "row", "try_seq", "key"]
-    written_twice = pl.int_range(pl.len()).over(sequence) > 0
-    proven = pl.col("covered") | (pl.col("pass_known") & pl.lit(not facts.repeats_by_design))
+    proven = pl.col("covered") | (pl.col("pass_known") & ~_may_be_designed(facts))
     branches = [
         (~IS_USED, Resumed.VOID),
         (matched & (pl.col("ref_step") == pl.col("step")), Resumed.IN_PLACE),
         (matched, Resumed.MOVED),
         (pl.col("tail") & _is_padded(facts), Resumed.PADDING),
         (repeat & _may_be_padding(facts), Resumed.REPEAT_UNEXPLAINED),
-        (repeat & (written_twice | ~proven), Resumed.REPEAT_UNEXPLAINED),
+        (repeat & ~proven, Resumed.REPEAT_UNEXPLAINED),
         (pl.col("consumed"), Resumed.REPLAYED),
         (repeat, Resumed.DUPLICATED),
         (_is_unexpected(facts, order), Resumed.UNEXPECTED),
@@ -107,6 +105,19 @@ def _is_padded(facts: Facts) -> pl.Expr:
     return pl.col("tail_repeats").is_in(sorted(facts.recipe.paddings(facts.size)))
 
 
+def _may_be_designed(facts: Facts) -> pl.Expr:
+    """
+    The stream may repeat by design: it did before, or the rank that would show it is missing.
+
+    What ranks share within a step is seen only where all of them left a ledger.
+    """
+    if facts.repeats_by_design:
+        return pl.lit(value=True)
+    windows = facts.known.windows
+    is_hidden = windows.committed.is_incomplete or windows.reference.is_incomplete
+    return pl.col("used_beside") & ~pl.col("consumed") & pl.lit(is_hidden)
+
+
 def _may_be_padding(facts: Facts) -> pl.Expr:
     """
     Repeats in the last step of a generation that nothing tells from padding.
@@ -118,7 +129,12 @@ def _may_be_padding(facts: Facts) -> pl.Expr:
     may_be = pl.col("at_last") & ~pl.col("covered") & is_few
     if facts.size is None:
         return pl.col("tail") | may_be
-    is_partial = facts.missing > 0 or facts.known.windows.resumed.is_sampled
+    windows = facts.known.windows
+    is_partial = (
+        windows.resumed.is_incomplete
+        or windows.committed.is_incomplete
+        or windows.resumed.is_sampled
+    )
     return may_be if is_partial else pl.lit(value=False)
 
 
@@ -141,6 +157,7 @@ def _expected(facts: Facts, order: Order) -> pl.DataFrame:
     rows = facts.reference.filter(~pl.col("beyond")).join(
         moved_past(facts, by_place=order != "none"), on="order", how="left", maintain_order="left"
     )
+    may_be_spare = pl.col("at_end") & pl.lit(windows.committed.is_incomplete)
     used_again = pl.col("key").is_in(facts.resumed.filter(IS_USED)["key"].unique().implode())
     matched = pl.col("resumed").is_not_null() | (~IS_USED & used_again)
     rows = rows.with_columns(
@@ -158,7 +175,8 @@ def _expected(facts: Facts, order: Order) -> pl.DataFrame:
     left &= ~pl.col("spare")
     lost = pl.col("rank").is_in(sorted(_silent_ranks(facts)))
     rows = rows.with_columns(skip=left & pl.col("past"), silent=left & ~pl.col("past") & lost)
-    rows = rows.with_columns(undecided=_may_be_held(facts))
+    # a padding repeat that is not needed looks like a skip if its first use is what is missing
+    rows = rows.with_columns(undecided=_may_be_held(facts) | (pl.col("skip") & may_be_spare))
     outcome = (
         pl.when("matched")
         .then(pl.lit(str(Expected.MATCHED)))

@@ -6,6 +6,7 @@ Turns what was found into a verdict, clause by clause.
 
 from dataclasses import dataclass, replace
 
+from ledger_audit.continuity.order import Disorder
 from ledger_audit.model import (
     Amount,
     Clause,
@@ -58,6 +59,7 @@ class Evidence:
     overlays: dict[Overlay, Amount | None]
     positions: Positions | None
     later_epochs: tuple[LaterEpoch, ...]
+    disorder: Disorder
     broken_epochs: tuple[str, ...]
     """A sentence for each epoch that misses samples or repeats some."""
     did_nothing: bool
@@ -109,13 +111,11 @@ def _promise(evidence: Evidence) -> list[str]:
 
 
 def _order(contract: Contract, evidence: Evidence) -> list[str]:
-    moved = evidence.resumed[Resumed.MOVED]
-    if contract.order == "step":
-        return _counted(moved, "at another step than in the reference")
-    disordered = evidence.overlays[Overlay.OUT_OF_ORDER]
-    if contract.order == "relative" and disordered is not None:
-        return _counted(disordered, "out of order")
-    return []
+    found = evidence.disorder
+    if not found.records or not found.is_proven:
+        return []
+    what = {"step": "at another step than in the reference", "relative": "out of order"}
+    return [f"{found.records} records {what[contract.order]}"]
 
 
 def _drift(positions: Positions | None) -> list[str]:

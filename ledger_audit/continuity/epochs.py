@@ -108,8 +108,9 @@ def with_repeats(rows: pl.DataFrame, committed: pl.DataFrame) -> pl.DataFrame:
     Say of each record whether its sample had been used.
 
     Returns:
-        `rows` with `consumed` (by a committed update at or before the checkpoint) and
-        `used_before` (by an earlier record of these rows whose try was not voided).
+        `rows` with `consumed` (by a committed update at or before the checkpoint),
+        `used_before` (by an earlier record of these rows whose try was not voided) and
+        `used_beside` (another record of its step has the same sample).
     """
     first = rows.filter(IS_USED).group_by("key").agg(pl.col("order").min().alias("first_use"))
     return (
@@ -117,6 +118,7 @@ def with_repeats(rows: pl.DataFrame, committed: pl.DataFrame) -> pl.DataFrame:
         .with_columns(
             consumed=pl.col("key").is_in(committed.filter(IS_USED)["key"].unique().implode()),
             used_before=(pl.col("order") > pl.col("first_use")).fill_null(value=False),
+            used_beside=IS_USED.sum().over("key", "step") > 1,
         )
         .drop("first_use")
     )

@@ -66,6 +66,11 @@ class Side:
         return int(self.steps["missing"].sum())
 
     @property
+    def is_incomplete(self) -> bool:
+        """Records of the window are known to be missing, how many or not."""
+        return self.missing > 0 or bool(self.torn)
+
+    @property
     def is_sampled(self) -> bool:
         """Only some ranks were logged, on purpose."""
         return any(attempt.is_sampled for attempt in self.attempts)

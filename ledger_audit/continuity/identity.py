@@ -75,7 +75,7 @@ def _epoch_is_wrong(windows: Windows, columns: tuple[str, ...]) -> bool:
     Tell whether the first resumed step fits the reference's beginning but for the epoch's label.
 
     True if none of its records is in the reference with the epoch, and without it all of them are
-    among the reference's first as many records.
+    among the reference's first as many records, less those that the reference is known to lack.
     """
     first = _first_step(windows.resumed)
     if first.is_empty() or windows.reference.records.is_empty():
@@ -85,11 +85,14 @@ def _epoch_is_wrong(windows: Windows, columns: tuple[str, ...]) -> bool:
     if with_epoch.height:
         return False
     rest = [name for name in columns if name != "epoch"]
-    head = reference.filter(IS_USED).head(first.height)
+    lost = windows.resumed.steps.filter(pl.col("step") == first["step"][0])["missing"].sum()
+    head = reference.filter(IS_USED).head(first.height + int(lost))
     wanted = first.group_by(rest).agg(pl.len().alias("wanted"))
     there = head.group_by(rest).agg(pl.len().alias("there"))
     met = wanted.join(there, on=rest, how="inner", nulls_equal=True)
-    return met.height == wanted.height and bool((met["there"] >= met["wanted"]).all())
+    found = int(met.select(pl.min_horizontal("there", "wanted").sum()).item())
+    lacking = windows.reference.steps.filter(pl.col("step") <= head["step"].max())["missing"].sum()
+    return found > 0 and found >= first.height - int(lacking)
 
 
 def _first_step(side: Side) -> pl.DataFrame:

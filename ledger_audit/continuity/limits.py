@@ -10,6 +10,8 @@ import polars as pl
 
 from ledger_audit.continuity.classify import Classified
 from ledger_audit.continuity.facts import Facts
+from ledger_audit.continuity.order import Disorder
+from ledger_audit.continuity.positions import positions_prove_through
 from ledger_audit.model import ClauseName, Expected, LaterEpoch, Limit, Positions, Resumed
 
 PROMISE = (ClauseName.PROMISE,)
@@ -26,6 +28,7 @@ LIMITS: dict[str, tuple[tuple[ClauseName, ...], str]] = {
     ),
     "no-whole-resumed-step": (STREAM, "one more committed step of the resumed attempt"),
     "undecided": (PROMISE, "the ledgers or records that are missing"),
+    "order-undecided": ((ClauseName.ORDER,), "the ledgers or records that are missing"),
     "repeat-unexplained": (
         PROMISE,
         "an epoch column, dataset_samples in the fingerprint, or a control run",
@@ -70,6 +73,7 @@ def find_limits(
     classified: Classified,
     positions: Positions | None,
     later: tuple[LaterEpoch, ...],
+    disordered: Disorder,
     around: Circumstances,
 ) -> tuple[Limit, ...]:
     """List what cannot be known about one resume, blocking limits first."""
@@ -77,6 +81,7 @@ def find_limits(
         *_of_attempts(facts),
         *_of_windows(facts, positions),
         *_of_outcomes(classified),
+        *_of_order(disordered),
         *_of_lanes(facts, positions),
         *_of_epochs(facts, later, around),
         *_of_identity(facts, around),
@@ -109,8 +114,8 @@ def _of_windows(facts: Facts, positions: Positions | None) -> list[Limit]:
     windows = facts.known.windows
     found = []
     after = windows.checkpoint_step
-    has_positions = positions is not None and positions.expected is not None
-    if facts.whole_through is None and not (has_positions and not _is_sampled(facts)):
+    proven = positions is not None and positions_prove_through(facts) is not None
+    if facts.whole_through is None and not proven:
         text = f"no step after {after} is whole in the reference: nothing to judge skips by"
         found.append(limit("no-whole-reference-step", text))
     if not windows.resumed.steps["whole"].any():
@@ -139,6 +144,13 @@ def _of_outcomes(classified: Classified) -> list[Limit]:
         text = f"{count} records repeat a sample, which may be padding, another pass or a replay"
         found.append(limit("repeat-unexplained", text))
     return found
+
+
+def _of_order(disorder: Disorder) -> list[Limit]:
+    if not disorder.records or disorder.is_proven:
+        return []
+    text = f"{disorder.records} records are out of order, and as many or more are missing"
+    return [limit("order-undecided", text)]
 
 
 def _of_lanes(facts: Facts, positions: Positions | None) -> list[Limit]:

@@ -1,12 +1,30 @@
 """Finds how many matched records would have to change step for the reference's order to hold."""
 
 from bisect import bisect_right
+from dataclasses import dataclass
 
 import polars as pl
 
 from ledger_audit.continuity import declared
+from ledger_audit.continuity.facts import Facts
 from ledger_audit.continuity.frames import IS_USED
 from ledger_audit.continuity.windows import Windows
+from ledger_audit.model import Order
+
+
+@dataclass(frozen=True)
+class Disorder:
+    """How many records break the order that the contract asks for."""
+
+    records: int
+    is_proven: bool
+    """More than are known to be missing, which might have been matched instead."""
+
+
+def disorder(order: Order, moved: int, disordered: int, facts: Facts) -> Disorder:
+    """Count what breaks the order: moved records under `step`, those out of order else."""
+    broken = {"step": moved, "relative": disordered, "none": 0}[order]
+    return Disorder(broken, broken > facts.missing + facts.known.windows.reference.missing)
 
 
 def out_of_order(resumed: pl.DataFrame, windows: Windows) -> pl.DataFrame:

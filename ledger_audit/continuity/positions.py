@@ -39,7 +39,10 @@ def audit_positions(facts: Facts) -> Positions | None:
 
 def positions_prove_through(facts: Facts) -> int | None:
     """Give the last whole resumed step whose places, and all before them, were used; null: none."""
-    if not facts.has_positions or any(side.is_sampled for side in facts.known.windows.sides):
+    windows = facts.known.windows
+    if not facts.has_positions or any(side.is_sampled for side in windows.sides):
+        return None
+    if windows.committed.is_incomplete or windows.resumed.is_incomplete:
         return None
     committed = facts.committed["position"].unique()
     largest = facts.committed.filter(IS_USED)["position"].max()
@@ -54,7 +57,7 @@ def positions_prove_through(facts: Facts) -> int | None:
     until = in_a_row.max() if in_a_row.len() else largest
     steps = resumed.group_by("step").agg(pl.col("position").max()).sort("step")
     steps = steps.filter(pl.col("position").cum_max() <= until)
-    whole = facts.known.windows.resumed.steps.filter("whole")
+    whole = windows.resumed.steps.filter("whole")
     proven = steps.join(whole, on="step", how="semi")["step"].max()
     return proven if isinstance(proven, int) else None
 
@@ -90,7 +93,10 @@ def _holes(facts: Facts, resumed: pl.DataFrame, expected: int) -> int:
         for start, stop in ranges
         for position in range(max(start, expected), min(stop, reached))
     } - set(behind)
-    return max(0, holes - len(excused) - facts.missing)
+    lost = (
+        facts.missing + windows.committed.missing
+    )  # what a rank without a ledger had may be there
+    return 0 if windows.committed.torn else max(0, holes - len(excused) - lost)
 
 
 def _drift(facts: Facts, used: pl.DataFrame) -> int:

@@ -14,7 +14,7 @@ from ledger_audit.continuity.findings import amount, outcome_amounts, runs
 from ledger_audit.continuity.frames import IS_USED
 from ledger_audit.continuity.identity import identify
 from ledger_audit.continuity.later_epochs import audit_later_epochs, breaks
-from ledger_audit.continuity.order import out_of_order
+from ledger_audit.continuity.order import disorder, out_of_order
 from ledger_audit.continuity.positions import audit_positions, positions_prove_through
 from ledger_audit.continuity.spans import cut_into_pieces, packing_changed
 from ledger_audit.continuity.windows import Windows
@@ -78,7 +78,9 @@ def audit_resume(
     disordered = out_of_order(classified.resumed, facts.known.windows)
     positions = audit_positions(facts)
     later = audit_later_epochs(facts, is_narrow=around.is_narrow)
-    limits = limit_rules.find_limits(facts, classified, positions, later, around)
+    moved = classified.resumed.filter(pl.col("worst") == Resumed.MOVED)["record"].n_unique()
+    unordered = disorder(contract.order, moved, disordered["record"].n_unique(), facts)
+    limits = limit_rules.find_limits(facts, classified, positions, later, unordered, around)
     columns = facts.known.columns
     evidence = Evidence(
         resumed=_amounts(classified.resumed, Resumed, columns),
@@ -90,6 +92,7 @@ def audit_resume(
         },
         positions=positions,
         later_epochs=later,
+        disorder=unordered,
         broken_epochs=tuple(_told(one) for one in later if breaks(one, facts.recipe)),
         did_nothing=_did_nothing(windows),
         limits=contract.waive(limits),

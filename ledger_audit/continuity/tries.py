@@ -19,6 +19,11 @@ STEPS = {
     "stray": pl.Int64(),
 }
 
+_PLACE = [
+    *("rank", "step", "slot", "row", "try_seq"),
+    *("source", "epoch", "sample_id", "token_start", "token_end", "position"),
+]
+
 
 def with_fates(records: pl.DataFrame, tries: pl.DataFrame) -> pl.DataFrame:
     """
@@ -35,6 +40,10 @@ def with_fates(records: pl.DataFrame, tries: pl.DataFrame) -> pl.DataFrame:
     joined = records.sort("seq").join_asof(
         ends.sort("seq"), on="seq", by=["rank", "step"], strategy="forward", check_sortedness=False
     )
+    # one place of a micro-batch holds a record once: what is written there again was tried again,
+    # and the void between the two is lost
+    again = pl.int_range(pl.len()).over(_PLACE) < pl.len().over(_PLACE) - 1
+    joined = joined.with_columns(fate=pl.when(again).then(pl.lit("void")).otherwise("fate"))
     return arranged(
         joined.with_columns(
             tokens=pl.col("token_end") - pl.col("token_start"), beyond=pl.lit(value=False)

@@ -16,7 +16,8 @@ def limits(case: Case, block: Block, disorder: int) -> list[str]:
     """Give what cannot be known and blocks a clause."""
     found = set[str]()
     source = owner(case.source, case.at + 1)
-    if case.whole_through == case.at and block is None:
+    proof = go_on(case, block)
+    if case.whole_through == case.at and not proof:
         found.add("no-reference")
     if not case.whole_resumed:
         found.add("no-resumed-step")
@@ -28,10 +29,10 @@ def limits(case: Case, block: Block, disorder: int) -> list[str]:
         found.add("undecided")
     if case.sampled:
         found.add("ranks-not-logged")
-    # Reading: a rank that merely had not come to C+1 yet is excused where positions are there.
+    # Reading: a rank that merely had not come to C+1 yet is excused where positions prove.
     lanes = {row.rank for row in case.reference}
     bare = set(source.logged(case.at + 1)) - lanes if lanes else set()
-    if bare and (block is None or bare - source.seen):
+    if bare and (not proof or bare - source.seen):
         found.add("lane-without-evidence")
     # Reading: whole reference micro-batches are those of its whole steps; the larger of both
     # worker counts.
@@ -41,6 +42,18 @@ def limits(case: Case, block: Block, disorder: int) -> list[str]:
     if block is None and whole and min(batches.values()) < workers:
         found.add("fewer-micro-batches-than-workers")
     return sorted(found | hopeless(case))
+
+
+def go_on(case: Case, block: Block) -> bool:
+    """Whether positions prove the stream: they go on without hole, repeat or drift."""
+    # Reading: only where no record is known to be missing, for it could have been the largest.
+    faults = ("repeated", "holes", "drift")
+    return (
+        block is not None
+        and block["shift"] >= 0
+        and not any(block[name] for name in faults)
+        and not hole_allowance(case)
+    )
 
 
 def strayed(case: Case, disorder: int) -> int:
@@ -106,9 +119,9 @@ def shift(case: Case, disorder: int) -> int | None:
 def through_step(case: Case, word: str, block: Block) -> int | None:
     """Find the last resumed step through which `continuous` is proven."""
     proven: int | None = None
-    covered = covered_steps(case)
+    covered, proof = covered_steps(case), go_on(case, block)
     for step in case.steps if word == "continuous" else []:
-        if step not in case.whole_resumed or not (step in covered or block):
+        if step not in case.whole_resumed or not (step in covered or proof):
             break
         proven = step
     return proven

@@ -142,6 +142,7 @@ def judge(
                 ("attempt", resume["attempt"]),
                 ("c", resume["c"]),
                 ("last", last),
+                ("newest", resume["next_c"] is None),
             ):
                 con.execute(f"SET VARIABLE {name} = ?", [value])
             _run(con, "resume")

@@ -178,8 +178,6 @@ WITH held AS (
   SELECT side, parent AS attempt, max(c) AS c FROM att WHERE parent IS NOT NULL GROUP BY ALL
 ), events AS (
   SELECT side, bool_or(kind = 'commit') AS any_commit FROM line GROUP BY ALL
-), final AS (
-  SELECT side, attempt, max(reached) AS step FROM alive GROUP BY ALL
 ), lacks AS (
   SELECT side, attempt, step, sum(lacking) AS lacking FROM short GROUP BY ALL
 ), votes AS (
@@ -194,13 +192,17 @@ WITH held AS (
          coalesce(max(h.records), 0) AS fullest
   FROM part p LEFT JOIN held h USING (side, attempt, step, rank)
   LEFT JOIN marked m USING (side, attempt, step, rank) GROUP BY ALL
+), final AS (
+  -- READING: "the last of an attempt" is the last step that every voter reached (a torn file).
+  SELECT side, attempt, max(step) AS step FROM votes WHERE voters > 0 AND reached = voters
+  GROUP BY ALL
 ), judged AS (
   SELECT v.*, coalesce(v.step <= f.c, false) OR (v.voters > 0 AND CASE WHEN e.any_commit
            THEN v.yes = v.voters
            ELSE v.reached = v.voters AND (a.ended OR v.step < l.step) END) AS committed,
          coalesce(k.lacking, 0) AS lacking
   FROM votes v JOIN att a USING (side, attempt) JOIN events e USING (side)
-  JOIN final l USING (side, attempt)
+  LEFT JOIN final l USING (side, attempt)
   LEFT JOIN fact f USING (side, attempt)
   LEFT JOIN lacks k ON k.side = v.side AND k.attempt = v.attempt AND k.step = v.step
 )

@@ -37,6 +37,7 @@ WITH have AS (
   SELECT greatest(coalesce(m.f - h.expected, 0), 0) - (
     SELECT count(DISTINCT pos) FROM (SELECT pos FROM res UNION ALL
       SELECT pos FROM w WHERE win = 'cvd' UNION ALL
+      SELECT f.pos FROM ref f JOIN expected USING (id) WHERE outcome = 'declared' UNION ALL
       SELECT unnest(positions) FROM declared WHERE positions IS NOT NULL)
     WHERE pos >= h.expected AND pos < m.f) AS holes
   FROM have h, (SELECT max(place) AS f FROM place) m
@@ -153,9 +154,15 @@ SELECT r.*, x.*, steps.*, disorder.records AS disorder, mixed.yes AS mixed, mism
        p.here AS positions,
        p.here AND (p.repeated > 0 OR p.drift > 0
          OR (NOT sampled.yes AND p.holes > (SELECT records FROM lacking))) AS position_fault,
+       -- READING: holes that missing records could fill are undecided.
+       p.here AND p.holes > 0 AS holed,
        p.here AND p.repeated = 0 AND p.drift = 0 AND p.holes = 0 AND p.shift >= 0
          AND NOT sampled.yes AND (SELECT records FROM lacking) = 0 AS position_proof,
-       (SELECT count(*) FROM short_epoch) AS short_epochs
+       (SELECT count(*) FROM short_epoch) AS short_epochs,
+       -- READING: each record known to be missing may have cost another its right partner.
+       CASE getvariable('order_mode') WHEN 'step' THEN r.moved WHEN 'relative' THEN disorder.records
+            ELSE 0 END AS strayed,
+       (SELECT coalesce(max(missing), 0) FROM through) AS missing
 FROM r, x, steps, disorder, mixed, first_record, sampled, darklane, t, micro, loader, position_ p;
 
 -- Verdict: broken beats unproven beats continuous; without a sure attempt and C nothing is proven.
@@ -163,11 +170,10 @@ CREATE OR REPLACE TEMP TABLE verdict AS
 SELECT *, CASE
     WHEN mixed OR mismatch THEN 'unproven'
     WHEN bad > 0 OR skipped > 0 OR position_fault OR short_epochs > 0
-      OR (disorder > 0 AND getvariable('order_mode') <> 'none')
-      OR (moved > 0 AND getvariable('order_mode') = 'step')
+      OR strayed > missing
       OR (NOT committed AND ended AND records > 0) THEN 'broken'
     WHEN NOT committed OR NOT whole OR undecided > 0 OR unexplained > 0 OR sampled
-      OR gone OR (dark AND NOT position_proof)
+      OR strayed > 0 OR holed OR gone OR (dark AND NOT position_proof)
       OR (NOT reference AND NOT position_proof) OR (few_micro AND NOT positions) THEN 'unproven'
     ELSE 'continuous' END AS verdict,
   -- "skipped minus replayed while nothing is out of order and at most one of the two occurs"

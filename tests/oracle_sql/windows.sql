@@ -1,5 +1,6 @@
 --: resume
--- One resume: variables k, parent, attempt, c, last (end of the window), side_ref, order_mode.
+-- One resume: variables k, parent, attempt, c, last (end of the window), newest (it has none),
+-- side_ref, order_mode.
 -- The kept segments as they stood at this resume: an attempt's own steps after its C, up to the
 -- lowest C that a later one, this one included, went back to. For the control: to its end.
 CREATE OR REPLACE TEMP TABLE seg AS
@@ -60,12 +61,13 @@ WITH flag AS (
   FROM pool, flag WHERE win IN ('ctl', 'com', 'cvd', 'rol')
      OR (win = 'ref' AND side = 'control')
 ), final AS (
-  SELECT s, fs, fe, max((step, slot)) AS ends, count(DISTINCT sid) AS distinct_ids
+  SELECT s, fs, fe, max((step, slot, rank, row, seq)) AS ends,
+         count(DISTINCT sid) AS distinct_ids
   FROM x WHERE fe IS NOT NULL GROUP BY ALL
 ), over_ AS (
   SELECT f.s, f.fs, f.fe, f.ends FROM final f
   WHERE EXISTS (FROM x WHERE x.s = f.s AND x.fs IS NOT DISTINCT FROM f.fs AND x.fe > f.fe
-                AND (x.step, x.slot) > f.ends)
+                AND (x.step, x.slot, x.rank, x.row, x.seq) > f.ends)
      OR f.distinct_ids >= (SELECT max(n) FROM att
           WHERE side = CASE WHEN f.s = 'ctl' THEN 'control' ELSE 'run' END)
 ), numbered AS (
@@ -160,7 +162,7 @@ WITH mine AS (
 ), uncommitted AS (
   SELECT i.step, count(r.id) AS records FROM mine i
   LEFT JOIN rec r ON r.side = i.side AND r.attempt = i.attempt AND r.step = i.step AND NOT r.void
-  WHERE NOT i.committed AND getvariable('last') = 4611686018427387904
+  WHERE NOT i.committed AND getvariable('newest')
     AND i.step < (SELECT max(step) FROM mine WHERE committed)
   GROUP BY i.step
 )
@@ -191,15 +193,15 @@ WITH own AS (
   SELECT 'res' AS s, * FROM res UNION ALL SELECT 'ref', * FROM ref
   UNION ALL SELECT 'com', * FROM w WHERE win IN ('com', 'cvd', 'rol')
 ), met AS (
-  SELECT s, fs, ep, step, slot, sid, true AS mine FROM own WHERE ep IS NOT NULL
+  SELECT s, fs, ep, (step, slot, rank, row, seq) AS place, sid, true AS mine FROM own WHERE ep IS NOT NULL
   UNION ALL
-  SELECT v.s, w.fs, w.ep, w.step, w.slot, w.sid, false
+  SELECT v.s, w.fs, w.ep, (w.step, w.slot, w.rank, w.row, w.seq), w.sid, false
   FROM w, (VALUES ('res'), ('ref')) v(s) WHERE w.win IN ('com', 'cvd') AND w.ep IS NOT NULL
   UNION ALL
   -- an epoch that the resumed attempt leapt over is over too
-  SELECT 'res', fs, ep, step, slot, NULL, false FROM ref WHERE ep IS NOT NULL
+  SELECT 'res', fs, ep, (step, slot, rank, row, seq), NULL, false FROM ref WHERE ep IS NOT NULL
 ), epochs AS (
-  SELECT s, fs, ep, max((step, slot)) FILTER (mine) AS ends, count(DISTINCT sid) AS distinct_ids
+  SELECT s, fs, ep, max(place) FILTER (mine) AS ends, count(DISTINCT sid) AS distinct_ids
   FROM met GROUP BY ALL
 ), size AS (
   SELECT 'res' AS s, n FROM att WHERE side = 'run' AND attempt = getvariable('attempt')
@@ -208,13 +210,13 @@ WITH own AS (
   WHERE CASE WHEN kind.reference = 'control' THEN side = 'control'
              ELSE side = 'run' AND attempt = getvariable('parent') END
 ), furthest AS (
-  SELECT s, fs, ep, max((step, slot)) AS at FROM met WHERE mine GROUP BY ALL
+  SELECT s, fs, ep, max(place) AS place FROM met WHERE mine GROUP BY ALL
 )
 SELECT e.s, e.fs, e.ep, (e.ends)[1] AS last_step, e.distinct_ids FROM epochs e
 LEFT JOIN size z USING (s)
 WHERE coalesce(e.distinct_ids >= z.n, false)
    OR EXISTS (FROM furthest f WHERE f.s = e.s AND f.fs IS NOT DISTINCT FROM e.fs AND f.ep > e.ep
-              AND (e.ends IS NULL OR f.at > e.ends));
+              AND (e.ends IS NULL OR f.place > e.ends));
 
 -- Repeats: a record whose identity was used before, in the committed window or in its own.
 -- Void tries are neither repeats nor earlier uses. `atend`: in the last step of an epoch over.
