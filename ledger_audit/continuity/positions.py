@@ -88,15 +88,21 @@ def _holes(facts: Facts, resumed: pl.DataFrame, expected: int) -> int:
     holes = reached - expected - behind.len()
     windows = facts.known.windows
     ranges = declared.skipped_positions(windows.resumed.attempts, windows.checkpoint_step)
-    excused = {
-        position
-        for start, stop in ranges
-        for position in range(max(start, expected), min(stop, reached))
-    } - set(behind)
-    lost = (
-        facts.missing + windows.committed.missing
-    )  # what a rank without a ledger had may be there
-    return 0 if windows.committed.torn else max(0, holes - len(excused) - lost)
+    # what a rank without a ledger had used may be among the holes, too
+    lost = facts.missing + windows.committed.missing
+    excused = _unused(ranges, behind, first=expected, stop=reached)
+    return 0 if windows.committed.torn else max(0, holes - excused - lost)
+
+
+def _unused(ranges: list[tuple[int, int]], used: pl.Series, *, first: int, stop: int) -> int:
+    """Count positions in half-open ranges, cut to [first, stop), that are not among `used`."""
+    count, done = 0, first
+    for start, end in sorted(ranges):
+        begin, end = max(start, done), min(end, stop)
+        if begin < end:
+            count += end - begin - used.filter((used >= begin) & (used < end)).len()
+            done = end
+    return count
 
 
 def _drift(facts: Facts, used: pl.DataFrame) -> int:
