@@ -152,6 +152,8 @@ class Limit:
     """The clauses that are unproven because of it; none: a note."""
     text: str
     settled_by: str
+    is_waived: bool = False
+    """The user lets it block nothing."""
 
 
 @dataclass(frozen=True)
@@ -202,7 +204,11 @@ class LaterEpoch:
     missing: int | None
     """Samples; null where there is nothing to compare with."""
     repeated: int | None
+    """Uses beyond what padding, or the first whole epoch, explains; null likewise."""
     same_order_as: int | None
+    """An earlier epoch with exactly the same order."""
+    is_broken: bool
+    """It misses a global batch or more, or repeats beyond its padding."""
 
 
 @dataclass(frozen=True)
@@ -238,6 +244,8 @@ class Resume:
     findings: tuple[Finding, ...]
     limits: tuple[Limit, ...]
     fingerprint_changes: tuple[tuple[str, Any, Any], ...]
+    read_steps: tuple[int, int] | None = None
+    """First and last step of the window that was read; null: everything was."""
     first_divergence: int | None = None
     """Only of a whole stream: the first step that differs from the control."""
 

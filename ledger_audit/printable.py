@@ -1,4 +1,4 @@
-"""Makes text from logs safe to show: nothing in it steers a terminal or hides what follows."""
+"""Makes text fit to show: nothing in it steers a terminal, and amounts read like a sentence."""
 
 
 def printable(text: str) -> str:
@@ -13,3 +13,8 @@ def printable(text: str) -> str:
     return "".join(
         one if one.isprintable() else one.encode("unicode_escape").decode("ascii") for one in text
     )
+
+
+def counted(number: int, noun: str) -> str:
+    """Give a number and its noun, in the plural where there is not exactly one."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

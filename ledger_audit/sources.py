@@ -89,7 +89,7 @@ def chosen_resumes(source: Source, reading: Reading) -> list[int]:
 
 def _source(ledger: Ledger) -> Source:
     return Source(
-        lineage=reconstruct(ledger.acts(), ledger.extents()),
+        lineage=reconstruct(ledger.acts(), ledger.extents(), ledger.runs),
         records=ledger.records,
         tries=ledger.tries,
         lookup=ledger.lookup,

@@ -17,7 +17,7 @@ FLOORS: dict[str, set[str]] = {
     "cli": {"cli", "audit", "report", "ledger", "continuity", "model", "errors", "printable", ""},
     "audit": {"sources", "continuity", "model"},
     "sources": {"ledger", "continuity", "model", "errors"},
-    "continuity": {"continuity", "model", "errors"},
+    "continuity": {"continuity", "model", "errors", "printable"},
     "report": {"report", "model", "printable", ""},
     "ledger": {"ledger", "model", "errors"},
     "model": set(),

@@ -93,7 +93,9 @@ def decide(judged: Sequence[Resume], lineage: Lineage) -> Decision:
     if not judged:
         action, text = "find-evidence", "There is no resume to judge."
     elif verdict == Verdict.CONTINUOUS:
-        action, text = "keep-running", "Keep running."
+        waived = sorted({one.code for part in judged for one in part.limits if one.is_waived})
+        allowed = f" Allowed without proof: {', '.join(waived)}." if waived else ""
+        action, text = "keep-running", f"Keep running.{allowed}"
     elif verdict == Verdict.BROKEN and safe is not None:
         action = "go-back"
         text = f"Mend the cursor and resume again from step {safe[1]} of attempt {safe[0]}."

@@ -20,6 +20,7 @@ from ledger_audit.model import (
     Resumed,
     Verdict,
 )
+from ledger_audit.printable import counted
 
 
 @dataclass(frozen=True)
@@ -39,8 +40,8 @@ class Contract:
         }
 
     def waive(self, limits: tuple[Limit, ...]) -> tuple[Limit, ...]:
-        """Let waived limits block nothing; they stay in the report."""
-        return tuple(replace(one, blocks=()) if one.code in self.waived else one for one in limits)
+        """Mark the limits that block nothing; they stay in the report."""
+        return tuple(replace(one, is_waived=one.code in self.waived) for one in limits)
 
 
 DIFF = Contract(order="relative")
@@ -60,8 +61,6 @@ class Evidence:
     positions: Positions | None
     later_epochs: tuple[LaterEpoch, ...]
     disorder: Disorder
-    broken_epochs: tuple[str, ...]
-    """A sentence for each epoch that misses samples or repeats some."""
     did_nothing: bool
     """The resumed attempt ended without a record while the reference holds some."""
     limits: tuple[Limit, ...]
@@ -77,12 +76,12 @@ def judge(contract: Contract, evidence: Evidence) -> tuple[Clause, ...]:
         ),
         ClauseName.DRIFT: _drift(evidence.positions),
     }
-    nothing_holds = [one for one in evidence.limits if one.blocks and one.code in NOTHING_HOLDS]
-    waived = [one.code for one in evidence.limits if one.code in contract.waived]
-    fine = f"nothing found; allowed: {', '.join(waived)}" if waived else "nothing found"
+    limits = [one for one in evidence.limits if not one.is_waived]
+    nothing_holds = [one for one in limits if one.code in NOTHING_HOLDS]
     clauses = []
     for name, fault in faults.items():
-        blocking = [one for one in evidence.limits if name in one.blocks]
+        blocking = [one for one in limits if name in one.blocks]
+        waived = [one.code for one in evidence.limits if one.is_waived and name in one.blocks]
         if nothing_holds:
             clauses.append(Clause(name, Verdict.UNPROVEN, nothing_holds[0].text))
         elif fault:
@@ -90,8 +89,12 @@ def judge(contract: Contract, evidence: Evidence) -> tuple[Clause, ...]:
         elif blocking:
             clauses.append(Clause(name, Verdict.UNPROVEN, blocking[0].text))
         else:
-            clauses.append(Clause(name, Verdict.CONTINUOUS, fine))
+            clauses.append(Clause(name, Verdict.CONTINUOUS, _fine(waived)))
     return tuple(clauses)
+
+
+def _fine(waived: list[str]) -> str:
+    return f"nothing found; allowed unproven: {', '.join(waived)}" if waived else "nothing found"
 
 
 def _promise(evidence: Evidence) -> list[str]:
@@ -101,10 +104,10 @@ def _promise(evidence: Evidence) -> list[str]:
     found += _counted(evidence.expected[Expected.SKIPPED], "skipped")
     positions = evidence.positions
     if positions is not None and positions.repeated:
-        found.append(f"{positions.repeated} positions repeated")
+        found.append(f"{counted(positions.repeated, 'position')} repeated")
     if positions is not None and positions.holes:
-        found.append(f"{positions.holes} positions left out")
-    found += evidence.broken_epochs
+        found.append(f"{counted(positions.holes, 'position')} left out")
+    found += [told_epoch(one) for one in evidence.later_epochs if one.is_broken]
     if evidence.did_nothing:
         found.append("the resumed attempt ended without using anything")
     return found
@@ -115,14 +118,25 @@ def _order(contract: Contract, evidence: Evidence) -> list[str]:
     if not found.records or not found.is_proven:
         return []
     what = {"step": "at another step than in the reference", "relative": "out of order"}
-    return [f"{found.records} records {what[contract.order]}"]
+    return [f"{counted(found.records, 'record')} {what[contract.order]}"]
+
+
+def told_epoch(epoch: LaterEpoch) -> str:
+    """Tell what is wrong with an epoch that was over after the resume."""
+    parts = []
+    if epoch.missing:
+        parts.append(f"misses {counted(epoch.missing, 'sample')}")
+    if epoch.repeated:
+        parts.append(f"repeats {epoch.repeated} beyond its padding")
+    of = "" if epoch.source is None else f" of {epoch.source}"
+    return f"epoch {epoch.epoch}{of} {' and '.join(parts)}"
 
 
 def _drift(positions: Positions | None) -> list[str]:
     if positions is None or not positions.drift:
         return []
-    return [f"{positions.drift} positions hold another sample than before"]
+    return [f"{counted(positions.drift, 'position')} with another sample than before"]
 
 
 def _counted(amount: Amount, what: str) -> list[str]:
-    return [f"{amount.records} records {what}"] if amount.records else []
+    return [f"{counted(amount.records, 'record')} {what}"] if amount.records else []

@@ -81,8 +81,8 @@ def _ranges(positions: Any) -> list[tuple[int, int]]:
     for one in positions:
         if type(one) is int:
             ranges.append((one, one + 1))
-        elif isinstance(one, list) and len(one) == 2:
-            ranges.append((int(one[0]), int(one[1])))
+        elif isinstance(one, list) and [int, int] == [type(end) for end in one]:
+            ranges.append((one[0], one[1]))
     return ranges
 
 

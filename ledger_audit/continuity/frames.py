@@ -16,6 +16,7 @@ STEPS     one step of one attempt that left a record, a commit or a void:
             committed  its update is in the weights
             voided     every voting rank threw it away
             whole      every logged rank has records and agrees that it was committed or voided
+            counted    every rank's commit says how many records it had, and all are there
             missing    records that are known to have existed and are not there
             stray      unvoided records of a step that was not committed
 PAIRS     one matched pair: `reference` and `resumed`, both values of `order`

@@ -47,7 +47,9 @@ def judge_narrowly(
     audited = _audited(windows, source, index, contract, around)
     wider = _looked_up(windows, source, index, audited, first=first, last=last)
     audited = _audited(wider, source, index, contract, around)
-    return judge_whole(source, index, contract) if audited.has_repeats else audited.report
+    if audited.has_repeats:
+        return judge_whole(source, index, contract)
+    return replace(audited.report, read_steps=(max(0, first), last))
 
 
 def judge_whole(

@@ -3,7 +3,6 @@
 import polars as pl
 
 from ledger_audit.continuity import declared
-from ledger_audit.continuity.epochs import Recipe
 from ledger_audit.continuity.facts import Facts
 from ledger_audit.continuity.frames import IS_USED, SEQUENCE
 from ledger_audit.model import LaterEpoch
@@ -33,21 +32,18 @@ def audit_later_epochs(facts: Facts, *, is_narrow: bool) -> tuple[LaterEpoch, ..
         first = _first_whole(facts, row, is_narrow=is_narrow)
         own = lineage.filter(pl.col("generation") == row["generation"])
         base = None if first is None else lineage.filter(pl.col("generation") == first)
+        missing, repeated = _missing(facts, own, base), _repeated(facts, own, base)
         found.append(
             LaterEpoch(
                 epoch=row["epoch"],
                 source=row["source"],
-                missing=_missing(facts, own, base),
-                repeated=_repeated(facts, own, base),
+                missing=missing,
+                repeated=repeated,
                 same_order_as=_same_order(facts, row, orders),
+                is_broken=(missing or 0) >= facts.recipe.global_batch or bool(repeated),
             )
         )
     return tuple(found)
-
-
-def breaks(epoch: LaterEpoch, recipe: Recipe) -> bool:
-    """Tell whether an epoch misses a global batch or more, or repeats beyond its padding."""
-    return (epoch.missing or 0) >= recipe.global_batch or (epoch.repeated or 0) > 0
 
 
 def _began_in_view(facts: Facts) -> pl.Expr:

@@ -10,9 +10,11 @@ import polars as pl
 
 from ledger_audit.continuity.classify import Classified
 from ledger_audit.continuity.facts import Facts
+from ledger_audit.continuity.frames import IS_USED
 from ledger_audit.continuity.order import Disorder
 from ledger_audit.continuity.positions import positions_prove_through
 from ledger_audit.model import ClauseName, Expected, LaterEpoch, Limit, Positions, Resumed
+from ledger_audit.printable import counted
 
 PROMISE = (ClauseName.PROMISE,)
 STREAM = (ClauseName.PROMISE, ClauseName.ORDER, ClauseName.UNEXPECTED)
@@ -137,11 +139,14 @@ def _of_outcomes(classified: Classified) -> list[Limit]:
     found = []
     undecided = classified.expected.filter(pl.col("worst") == Expected.UNDECIDED)["record"]
     if count := undecided.n_unique():
-        text = f"{count} records would be skipped, but may be in what is missing or not logged"
+        text = f"{counted(count, 'record')} not seen again may be in what is missing or not logged"
         found.append(limit("undecided", text))
     repeats = classified.resumed.filter(pl.col("worst") == Resumed.REPEAT_UNEXPLAINED)["record"]
     if count := repeats.n_unique():
-        text = f"{count} records repeat a sample, which may be padding, another pass or a replay"
+        text = (
+            f"{counted(count, 'record')} with a sample used before: padding, another pass or a "
+            "replay, nothing tells"
+        )
         found.append(limit("repeat-unexplained", text))
     return found
 
@@ -149,7 +154,7 @@ def _of_outcomes(classified: Classified) -> list[Limit]:
 def _of_order(disorder: Disorder) -> list[Limit]:
     if not disorder.records or disorder.is_proven:
         return []
-    text = f"{disorder.records} records are out of order, and as many or more are missing"
+    text = f"{counted(disorder.records, 'record')} out of order, and as many or more are missing"
     return [limit("order-undecided", text)]
 
 
@@ -158,15 +163,20 @@ def _of_lanes(facts: Facts, positions: Positions | None) -> list[Limit]:
     found = []
     silent = frozenset().union(*(one.missing for one in windows.resumed.attempts))
     if silent:
-        text = f"ranks {_listed(silent)} of the resumed attempt left no ledger"
+        text = f"rank {_listed(silent)} of the resumed attempt left no ledger"
         found.append(limit("rank-missing", text))
     if _is_sampled(facts):
         logged = frozenset().union(*(one.logged or frozenset() for one in windows.resumed.attempts))
-        found.append(limit("ranks-not-logged", f"only ranks {_listed(logged)} are logged"))
+        found.append(
+            limit(
+                "ranks-not-logged",
+                f"of all ranks, only {_listed(logged)} left a ledger, on purpose",
+            )
+        )
     dark = lanes(facts) - lanes_seen(facts)
     silent_before = frozenset().union(*(one.missing for one in windows.reference.attempts))
     if dark and (positions is None or dark & silent_before):
-        text = f"the reference has no record of ranks {_listed(dark)}"
+        text = f"the reference has no record of rank {_listed(dark)}"
         found.append(limit("lane-without-evidence", text))
     workers = max(
         (
@@ -179,7 +189,7 @@ def _of_lanes(facts: Facts, positions: Positions | None) -> list[Limit]:
     )
     seen = _micro_batches(facts)
     if positions is None and facts.whole_through is not None and seen < workers:
-        text = f"the reference shows {seen} micro-batches a rank, the loader has {workers} workers"
+        text = f"a rank shows {seen} of the micro-batches that {workers} loader workers may hold"
         found.append(limit("fewer-micro-batches-than-workers", text))
     return found
 
@@ -222,7 +232,7 @@ def _of_epochs(facts: Facts, later: tuple[LaterEpoch, ...], around: Circumstance
         found.append(limit("no-later-epoch", text))
     blind = [one.epoch for one in later if one.missing is None and one.repeated is None]
     if blind and facts.size is None and not around.is_narrow and not facts.repeats_by_design:
-        text = f"epochs {_listed(blind)} ended after the resume, and their size is not logged"
+        text = f"epoch {_listed(blind)} ended after the resume, and its size is not logged"
         found.append(limit("epoch-size-unknown", text))
     for one in later:
         if one.same_order_as is not None:
@@ -246,7 +256,19 @@ def _of_identity(facts: Facts, around: Circumstances) -> list[Limit]:
     ids = pl.concat([side.records["sample_id"] for side in known.windows.sides])
     if ids.dtype.is_integer() and (ids < 0).any():
         found.append(limit("negative-ids", "some sample ids are negative"))
+    if _ids_seem_shared(facts):
+        text = "one sample id has whole samples of different lengths within an epoch"
+        found.append(limit("ids-unique-per-shard-suspected", text))
     return found
+
+
+def _ids_seem_shared(facts: Facts) -> bool:
+    """An id begins at token 0 more than once in an epoch, and ends elsewhere."""
+    if "token_start" not in facts.known.columns:
+        return False
+    starts = facts.committed.filter(IS_USED, pl.col("token_start") == 0)
+    ends = starts.group_by("generation", "source", "sample_id").agg(pl.col("token_end").n_unique())
+    return bool((ends["token_end"] > 1).any())
 
 
 def _listed(values: "frozenset[int] | list[int | None]") -> str:

@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import polars as pl
 
@@ -111,13 +111,16 @@ class Lineage:
         return min((one.resumed_at for one in later if one.resumed_at is not None), default=None)
 
 
-def reconstruct(acts: pl.DataFrame, extents: pl.DataFrame) -> Lineage:
+def reconstruct(
+    acts: pl.DataFrame, extents: pl.DataFrame, runs: Mapping[str, frozenset[str]] | None = None
+) -> Lineage:
     """
     Find the lineage of the newest weights.
 
     Args:
         acts: EVENTS without commits and voids, of all attempts.
         extents: one row per attempt and rank: first_step, last_step, records, has_try.
+        runs: the run ids that the files of each attempt name; several contradict each other.
 
     Raises:
         UnreadableError: attempts resume from each other in a circle, or an event's data is not
@@ -126,9 +129,14 @@ def reconstruct(acts: pl.DataFrame, extents: pl.DataFrame) -> Lineage:
     attempts = _attempts(acts, extents)
     if not attempts:
         return Lineage((), ())
+    for label, ids in (runs or {}).items():
+        if len(ids) > 1 and label in attempts:
+            said = f"run_id: {' and '.join(sorted(ids))}"
+            attempts[label] = replace(attempts[label], disagreement=said)
     parents = {attempt.parent for attempt in attempts.values() if attempt.parent is not None}
-    for parent in parents & attempts.keys():
-        loads = [one.resumed_at for one in attempts.values() if one.parent == parent]
+    holders = {attempt.label: _holder(attempt, attempts) for attempt in attempts.values()}
+    for parent in {label for label in holders.values() if label is not None} & attempts.keys():
+        loads = [one.resumed_at for one in attempts.values() if holders[one.label] == parent]
         attempts[parent] = replace(
             attempts[parent], loaded_at=max((at for at in loads if at is not None), default=None)
         )
@@ -139,7 +147,7 @@ def reconstruct(acts: pl.DataFrame, extents: pl.DataFrame) -> Lineage:
             hint="their start events contradict each other; remove the copied ones",
         )
     chain = [max(leaves, key=_age)]
-    while (origin := chain[-1].parent) is not None:
+    while (origin := _holder(chain[-1], attempts)) is not None:
         known = attempts.get(origin, Attempt(origin))
         if known in chain:
             raise UnreadableError(
@@ -151,6 +159,26 @@ def reconstruct(acts: pl.DataFrame, extents: pl.DataFrame) -> Lineage:
     inside = {attempt.label for attempt in chain}
     outside = sorted((one for one in attempts.values() if one.label not in inside), key=_age)
     return Lineage(tuple(chain), tuple(outside))
+
+
+def _holder(attempt: Attempt, attempts: Mapping[str, Attempt]) -> str | None:
+    """
+    Name the attempt that made the checkpoint that an attempt loaded.
+
+    It is the parent, unless the checkpoint is no newer than the parent's own: then the parent
+    only passed it on, and its own steps are neither in the weights nor a reference.
+    """
+    label = attempt.parent
+    seen = {attempt.label}
+    while label is not None and label not in seen:
+        seen.add(label)
+        parent = attempts.get(label)
+        if parent is None or parent.resumed_at is None or attempt.resumed_at is None:
+            return label
+        if attempt.resumed_at > parent.resumed_at:
+            return label
+        label = parent.parent
+    return label
 
 
 def _age(attempt: Attempt) -> tuple[int, list[tuple[int, str]]]:
@@ -193,6 +221,8 @@ def _data(row: Mapping[str, Any]) -> dict[str, Any]:
     return data
 
 
+Kind = TypeVar("Kind", int, dict[str, Any], list[int])
+
 _Event = tuple[str, int | None, dict[str, Any], Mapping[str, Any]]
 
 
@@ -208,21 +238,21 @@ def _attempt(
     is_assumed = not starts and previous is not None and first_step is not None
     if is_assumed and previous is not None and first_step is not None:
         origin = (previous.label, first_step - 1)
-    logged = first.get("logged_ranks")
+    logged = _field(first, "logged_ranks", list, label)
     times = [row["time_ns"] for kind, _, _, row in events if kind == "start" and row["time_ns"]]
     return Attempt(
         label=label,
         parent=None if origin is None else origin[0],
         resumed_at=None if origin is None else origin[1],
-        world_size=first.get("world_size"),
+        world_size=_field(first, "world_size", int, label),
         logged=None if logged is None else frozenset(logged),
-        fingerprint=first.get("fingerprint") or {},
+        fingerprint=_field(first, "fingerprint", dict, label) or {},
         has_end=any(kind == "end" for kind, *_ in events),
         started_ns=min(times, default=None),
         memberships=tuple(
             sorted(
                 {
-                    (step or 0, frozenset(data.get("ranks", ())))
+                    (step or 0, frozenset(_field(data, "ranks", list, label) or ()))
                     for kind, step, data, _ in events
                     if kind == "membership"
                 },
@@ -231,7 +261,9 @@ def _attempt(
         ),
         declares=_distinct(events, "declare"),
         lost=tuple(
-            (step, int(data.get("records", 0))) for kind, step, data, _ in events if kind == "lost"
+            (step, _field(data, "records", int, label) or 0)
+            for kind, step, data, _ in events
+            if kind == "lost"
         ),
         first_step=first_step,
         last_steps={
@@ -243,6 +275,21 @@ def _attempt(
         disagreement=_disagreement(starts),
         is_assumed=is_assumed,
     )
+
+
+def _field(data: Mapping[str, Any], name: str, kind: type[Kind], label: str) -> Kind | None:
+    """Read a field of an event's data; null where it is absent."""
+    value = data.get(name)
+    is_right = value is None or type(value) is kind
+    if is_right and isinstance(value, list):
+        is_right = all(type(one) is int for one in value)
+    if not is_right:
+        wanted = {int: "an integer", dict: "an object", list: "a list of integers"}[kind]
+        raise UnreadableError(
+            f"attempt {label}: {name!r} in the data of an event is {value!r}, not {wanted}",
+            hint="docs/ledger-format.md describes the data of every event",
+        )
+    return value
 
 
 def _origin(start: Mapping[str, Any], label: str) -> tuple[str, int] | None:

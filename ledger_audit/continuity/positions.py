@@ -98,10 +98,10 @@ def _unused(ranges: list[tuple[int, int]], used: pl.Series, *, first: int, stop:
     """Count positions in half-open ranges, cut to [first, stop), that are not among `used`."""
     count, done = 0, first
     for start, end in sorted(ranges):
-        begin, end = max(start, done), min(end, stop)
-        if begin < end:
-            count += end - begin - used.filter((used >= begin) & (used < end)).len()
-            done = end
+        begin, until = max(start, done), min(end, stop)
+        if begin < until:
+            count += until - begin - used.filter((used >= begin) & (used < until)).len()
+            done = until
     return count
 
 

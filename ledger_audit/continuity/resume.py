@@ -13,7 +13,7 @@ from ledger_audit.continuity.facts import Facts, gather, sequences
 from ledger_audit.continuity.findings import amount, outcome_amounts, runs
 from ledger_audit.continuity.frames import IS_USED
 from ledger_audit.continuity.identity import identify
-from ledger_audit.continuity.later_epochs import audit_later_epochs, breaks
+from ledger_audit.continuity.later_epochs import audit_later_epochs
 from ledger_audit.continuity.order import disorder, out_of_order
 from ledger_audit.continuity.positions import audit_positions, positions_prove_through
 from ledger_audit.continuity.spans import cut_into_pieces, packing_changed
@@ -24,7 +24,6 @@ from ledger_audit.model import (
     Coverage,
     Expected,
     Finding,
-    LaterEpoch,
     Overlay,
     Resume,
     Resumed,
@@ -85,15 +84,10 @@ def audit_resume(
     evidence = Evidence(
         resumed=_amounts(classified.resumed, Resumed, columns),
         expected=_amounts(classified.expected, Expected, columns),
-        overlays={
-            Overlay.MISPLACED: amount(classified.resumed.filter("misplaced")),
-            Overlay.OUT_OF_ORDER: amount(disordered),
-            Overlay.FORBIDDEN: amount(classified.resumed.clear()),
-        },
+        overlays=_overlays(classified, disordered, columns),
         positions=positions,
         later_epochs=later,
         disorder=unordered,
-        broken_epochs=tuple(_told(one) for one in later if breaks(one, facts.recipe)),
         did_nothing=_did_nothing(windows),
         limits=contract.waive(limits),
     )
@@ -141,8 +135,23 @@ def _amounts(
     rows: pl.DataFrame, outcomes: type[Outcome], columns: tuple[str, ...]
 ) -> dict[Outcome, Amount]:
     """Measure every outcome; tokens only where spans were compared."""
-    found = outcome_amounts(rows, outcomes, spans={"token_start", "token_end"} <= set(columns))
+    found = outcome_amounts(rows, outcomes, spans="token_start" in columns)
     return {one: found[one] for one in outcomes}
+
+
+def _overlays(
+    classified: Classified, disordered: pl.DataFrame, columns: tuple[str, ...]
+) -> dict[Overlay, Amount | None]:
+    rows = {
+        Overlay.MISPLACED: classified.resumed.filter("misplaced"),
+        Overlay.OUT_OF_ORDER: disordered,
+        Overlay.FORBIDDEN: classified.resumed.clear(),
+    }
+    has_spans = "token_start" in columns
+    return {
+        name: amount(found) if has_spans else replace(amount(found), tokens=None)
+        for name, found in rows.items()
+    }
 
 
 def gather_facts(windows: Windows) -> Facts:
@@ -153,15 +162,6 @@ def gather_facts(windows: Windows) -> Facts:
         known = cut_into_pieces(known)
         pairs = align(known.windows.reference.records, known.windows.resumed.records)
     return gather(known, pairs)
-
-
-def _told(epoch: LaterEpoch) -> str:
-    parts = []
-    if epoch.missing:
-        parts.append(f"misses {epoch.missing} samples")
-    if epoch.repeated:
-        parts.append(f"repeats {epoch.repeated} beyond its padding")
-    return f"epoch {epoch.epoch} {' and '.join(parts)}"
 
 
 def _did_nothing(windows: Windows) -> bool:

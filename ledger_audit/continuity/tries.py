@@ -15,6 +15,7 @@ STEPS = {
     "committed": pl.Boolean(),
     "voided": pl.Boolean(),
     "whole": pl.Boolean(),
+    "counted": pl.Boolean(),
     "missing": pl.Int64(),
     "stray": pl.Int64(),
 }
@@ -124,7 +125,7 @@ def _stretch(
     by_step = [
         count_by(heard, "step").rename({"n": "n_ranks"}),
         of_rank.group_by("step").agg(pl.col("n_used").sum(), pl.col("n_used").max().alias("peer")),
-        said.group_by("step").agg(pl.col("lost").sum()),
+        said.group_by("step").agg(pl.col("lost").sum(), pl.col("rank").n_unique().alias("n_said")),
         *(
             count_by(tries.filter(kind=kind).select("step", "rank").unique(), "step").rename(
                 {"n": kind}
@@ -141,6 +142,7 @@ def _stretch(
         (pl.lit(voters > 0) & (pl.col("commit") >= voters)).alias("all_commit"),
         (pl.lit(voters > 0) & (pl.col("void") >= voters) & (pl.col("commit") == 0)).alias("voided"),
         ((pl.col("n_ranks") >= len(ranks)) & (pl.col("lost") == 0)).alias("whole"),
+        ((pl.col("n_said") >= len(ranks)) & (pl.col("lost") == 0)).alias("counted"),
         (pl.col("lost") + pl.col("peer") * absent).cast(pl.Int64).alias("missing"),
         pl.col("n_used"),
     )

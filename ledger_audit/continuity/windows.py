@@ -80,23 +80,10 @@ def committed_window(source: Source, resumed: int, first: int | None = None) -> 
 
 
 def rolled_back_window(source: Source, resumed: int, last: int | None = None) -> Side:
-    """
-    Give what the parent of attempt `resumed` had done after the checkpoint: lost work.
-
-    If the checkpoint is older than the parent's own beginning, what the parent had inherited after
-    it is lost work too.
-    """
+    """Give what the attempt before `resumed` had done after the checkpoint: lost work."""
     chain = source.lineage.chain
     after = chain[resumed].resumed_at or 0
-    stretches = []
-    for index, attempt in enumerate(chain[:resumed]):
-        until = source.lineage.until(index, resumed - 1)
-        begin = 0 if attempt.resumed_at is None else attempt.resumed_at + 1
-        first = max(begin, after + 1)
-        ends = [end for end in (until, last) if end is not None]
-        if index == resumed - 1 or (until is not None and until >= first):
-            stretches.append(Stretch(attempt, first, min(ends, default=None)))
-    return _side(source, stretches)
+    return _side(source, [Stretch(chain[resumed - 1], after + 1, last)])
 
 
 def resumed_window(source: Source, resumed: int, last: int | None = None) -> Side:
@@ -181,6 +168,7 @@ def _side(source: Source, stretches: Sequence[Stretch]) -> Side:
                 hit = (pl.col("step") >= (part.from_step or 0)) & (
                     pl.col("step") <= (END if part.to_step is None else part.to_step)
                 )
+                hit &= ~pl.col("counted")  # what a commit counted, and is there, was not lost
                 if own.filter(hit & pl.col("committed")).height:
                     torn.append(part.file)
                 own = own.with_columns(whole=pl.col("whole") & ~hit)

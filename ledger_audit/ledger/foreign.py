@@ -26,6 +26,8 @@ from ledger_audit.ledger.store import kind_of
 
 PARQUET_MAGIC = b"PAR1"
 ARROW_FILE_MAGIC = b"ARROW1"
+ARROW_MESSAGE = b"\xff\xff\xff\xff"
+"""How every message of an Arrow IPC stream begins, the schema first."""
 
 
 def check_parquet(path: Path) -> None:
@@ -58,7 +60,8 @@ def read_arrow(path: Path) -> tuple[pa.Table, bool]:
     Read an Arrow IPC stream or file up to its last sound batch.
 
     Returns:
-        The rows, and whether the file is torn: it holds bytes after its last sound batch.
+        The rows, and whether the file is torn: it ends, or goes bad, after its last sound batch.
+        A file that is cut before the end of its schema has no column.
 
     Raises:
         UnreadableError: not even the schema can be read, and the file is not empty.
@@ -71,6 +74,8 @@ def read_arrow(path: Path) -> tuple[pa.Table, bool]:
             return pa.ipc.open_file(data).read_all(), False
         reader = pa.ipc.open_stream(data)
     except (pa.ArrowInvalid, OSError) as problem:
+        if data.read_at(4, 0) == ARROW_MESSAGE:
+            return pa.table({}), True
         raise UnreadableError(
             f"{path}: is not an Arrow IPC stream ({problem})",
             hint="give the file the suffix of its real format, or remove it",

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from ledger_audit.errors import UnreadableError
 from ledger_audit.ledger import foreign, store
 from ledger_audit.ledger.reader import Ledger, collect
-from ledger_audit.ledger.schema import EVENTS, FORMAT, SAMPLE_ID, USED
+from ledger_audit.ledger.schema import EVENTS, FORMAT, SAMPLE_ID
 from ledger_audit.model import Unread
 
 
@@ -57,6 +57,7 @@ def open_ledger(
         id_type=parts.id_type(),
         unread=tuple(parts.unread),
         files=tuple(parts.files),
+        runs={label: frozenset(ids) for label, ids in parts.runs.items()},
         _samples=parts.merged_samples(name),
         _events={label: pl.concat(frames) for label, frames in parts.events.items()},
     )
@@ -70,6 +71,7 @@ class _Parts:
         self.events: dict[str, list[pl.LazyFrame]] = {}
         self.unread: list[Unread] = []
         self.files: list[Path] = []
+        self.runs: dict[str, set[str]] = {}
         self.id_types: dict[Path, pl.DataType] = {}
 
     def add_samples(
@@ -80,6 +82,17 @@ class _Parts:
             self.id_types[path] = dtype
         writer_column = pl.lit(writer, pl.String).alias("writer")
         self.samples.setdefault(attempt, []).append((path, frame.with_columns(writer_column)))
+
+    def add_torn(self, path: Path, attempt: str, last: object) -> None:
+        """Note a file that ends in the middle; what it holds of steps before `last` is whole."""
+        from_step = last if isinstance(last, int) else None
+        self.unread.append(Unread(str(path), attempt, from_step, None, "torn"))
+
+    def add_run(self, attempt: str, metadata: Mapping[bytes, bytes] | None) -> None:
+        """Note which run a file says it belongs to."""
+        run = (metadata or {}).get(b"run_id")
+        if run is not None:
+            self.runs.setdefault(attempt, set()).add(run.decode("utf-8", "replace"))
 
     def id_type(self) -> pl.DataType:
         """Give the one type of the sample ids of this ledger."""
@@ -121,35 +134,14 @@ def _open_foreign(
     else:
         frame, is_torn = foreign.scan(path)
         conformed = foreign.conform(frame, path, columns=columns, attempt=attempt)
-        samples = collect(_numbered(conformed), str(path))
+        samples = collect(conformed, str(path))
     if samples.is_empty():
         return
-    _check_used(samples, path)
     for (label,), rows in samples.partition_by("attempt", as_dict=True).items():
         parts.add_samples(path, str(label), rows.lazy(), None)
-        if is_torn:
-            last = rows["step"].max()
-            from_step = last if isinstance(last, int) else None
-            parts.unread.append(Unread(str(path), str(label), from_step, None, "torn"))
-
-
-def _numbered(frame: pl.LazyFrame) -> pl.LazyFrame:
-    """Number the lines of each rank where the log has no rows within a micro-batch."""
-    return frame.with_columns(
-        pl.coalesce(
-            "row", pl.int_range(pl.len(), dtype=pl.Int32).over("attempt", "rank", "step", "slot")
-        ).alias("row")
-    )
-
-
-def _check_used(rows: pl.DataFrame, path: Path) -> None:
-    used = rows.filter(pl.col("stage").is_null() | (pl.col("stage") == USED))
-    for name in ("rank", "step", "slot", SAMPLE_ID):
-        if used[name].null_count():
-            raise UnreadableError(
-                f"{path}: a used record has a null {name!r}",
-                hint="every used record needs rank, step, slot and sample_id",
-            )
+    if is_torn:  # at its end, so it is the newest of its attempts that lost something
+        label = samples["attempt"][-1]
+        parts.add_torn(path, label, samples.filter(attempt=label)["step"].max())
 
 
 def _open_native(roots: Sequence[Path], parts: _Parts) -> None:
@@ -160,7 +152,8 @@ def _open_native(roots: Sequence[Path], parts: _Parts) -> None:
             foreign.check_parquet(segment.path)
             metadata = _parquet_metadata(segment.path)
             _check_format(segment.path, metadata)
-            replaced[segment.path] = store.replaced_names(metadata)
+            replaced[segment.path] = _replaced_names(segment.path, metadata)
+            parts.add_run(segment.attempt, metadata)
     kept = store.counting(found, replaced)
     for segment in kept:
         _open_segment(segment, parts)
@@ -176,23 +169,25 @@ def _open_segment(segment: store.Segment, parts: _Parts) -> None:
         frame = pl.scan_parquet(path, hive_partitioning=False, glob=False)
     else:
         table, is_torn = foreign.read_arrow(path)
-        if table.num_columns == 0:  # the writer died before its first byte
-            parts.unread.append(Unread(str(path), segment.attempt, None, None, "torn"))
+        if table.num_columns == 0:  # the writer died before it had written the schema
+            parts.add_torn(path, segment.attempt, None)
             return
         _check_format(path, table.schema.metadata)
+        parts.add_run(segment.attempt, table.schema.metadata)
         loaded = pl.from_arrow(table)
         assert isinstance(loaded, pl.DataFrame)
         frame = loaded.lazy()
     if segment.table == "events":
-        parts.events.setdefault(segment.attempt, []).append(_conform_events(frame, segment))
-        return
-    frame = foreign.conform(
-        frame, path, columns={}, attempt=segment.attempt, required=("rank", SAMPLE_ID, "seq")
-    )
-    parts.add_samples(path, segment.attempt, frame, segment.writer)
+        frame = _conform_events(frame, segment)
+        parts.events.setdefault(segment.attempt, []).append(frame)
+    else:
+        frame = foreign.conform(
+            frame, path, columns={}, attempt=segment.attempt, required=("rank", SAMPLE_ID, "seq")
+        )
+        parts.add_samples(path, segment.attempt, frame, segment.writer)
     if is_torn:
         last = collect(frame.select(pl.col("step").max()), str(path)).item()
-        parts.unread.append(Unread(str(path), segment.attempt, last, None, "torn"))
+        parts.add_torn(path, segment.attempt, last)
 
 
 def _conform_events(frame: pl.LazyFrame, segment: store.Segment) -> pl.LazyFrame:
@@ -222,6 +217,16 @@ def _parquet_metadata(path: Path) -> Mapping[bytes, bytes] | None:
             hint="copy it again; if its writer died, remove the file: its rows are lost",
         ) from problem
     return metadata
+
+
+def _replaced_names(path: Path, metadata: Mapping[bytes, bytes] | None) -> frozenset[str]:
+    try:
+        return store.replaced_names(metadata)
+    except (ValueError, TypeError) as problem:
+        raise UnreadableError(
+            f"{path}: 'replaces' in the file's metadata is not a JSON list of file names",
+            hint="write the file again with the tool that merged it",
+        ) from problem
 
 
 def _check_format(path: Path, metadata: Mapping[bytes, bytes] | None) -> None:

@@ -37,6 +37,8 @@ class Ledger:
     id_type: pl.DataType
     unread: tuple[Unread, ...]
     files: tuple[Path, ...]
+    runs: Mapping[str, frozenset[str]]
+    """The run ids that the files of each attempt name in their metadata."""
     _samples: Mapping[str, pl.LazyFrame]
     _events: Mapping[str, pl.LazyFrame]
 
@@ -87,7 +89,7 @@ class Ledger:
             UnreadableError: two files give different content for one place of a writer's order.
         """
         rows = collect(self._used(attempt).filter(_within(first_step, last_step)), self.name)
-        return _once(rows, self.name)
+        return _numbered(_once(_sound(rows, self.name), self.name))
 
     def lookup(self, attempt: str, ids: pl.Series) -> pl.DataFrame:
         """Give every used record of an attempt whose `sample_id` is among `ids`."""
@@ -115,6 +117,7 @@ class Ledger:
                     pl.col("step").min().alias("first_step"),
                     pl.col("step").max().alias("last_step"),
                     pl.len().cast(pl.Int64).alias("records"),
+                    pl.col("step").null_count().alias("unplaced"),
                 )
             )
             events = self._events.get(attempt, pl.LazyFrame(schema=events_schema()))
@@ -122,8 +125,14 @@ class Ledger:
             joined = of_records.join(
                 tried.with_columns(has_try=pl.lit(True)), on="rank", how="full", coalesce=True
             )
+            ranks = collect(joined, self.name)
+            if ranks["unplaced"].sum() or ranks["rank"].null_count():
+                raise UnreadableError(
+                    f"{self.name}: attempt {attempt} has a used record without 'step' or 'rank'",
+                    hint="every used record needs rank, step, slot and sample_id",
+                )
             frames.append(
-                collect(joined, self.name).select(
+                ranks.select(
                     pl.lit(attempt, pl.String).alias("attempt"),
                     "rank",
                     "first_step",
@@ -166,6 +175,33 @@ def collect(frame: pl.LazyFrame, name: str) -> pl.DataFrame:
             f"{name}: cannot be read: {problem}",
             hint="check the file that the message names, and the types of its columns",
         ) from problem
+
+
+def _numbered(rows: pl.DataFrame) -> pl.DataFrame:
+    """Give rows within a micro-batch where the log has none: the order of writing."""
+    if not rows["row"].null_count():
+        return rows
+    nth = pl.int_range(pl.len(), dtype=pl.Int32).over("rank", "step", "slot")
+    return rows.sort("seq").with_columns(row=pl.coalesce("row", nth))
+
+
+def _sound(rows: pl.DataFrame, name: str) -> pl.DataFrame:
+    """Refuse used records that are nowhere, or whose span ends before it begins."""
+    for column in ("rank", "slot", SAMPLE_ID):
+        if rows[column].null_count():
+            raise UnreadableError(
+                f"{name}: a used record has a null {column!r}",
+                hint="every used record needs rank, step, slot and sample_id",
+            )
+    reversed_spans = rows.filter(pl.col("token_end") < pl.col("token_start"))
+    if reversed_spans.height:
+        row = reversed_spans.row(0, named=True)
+        raise UnreadableError(
+            f"{name}: sample {row[SAMPLE_ID]} in step {row['step']} has the span "
+            f"[{row['token_start']}, {row['token_end']}): 'token_end' precedes 'token_start'",
+            hint="spans are half-open ranges of tokens: [token_start, token_end)",
+        )
+    return rows
 
 
 def _once(rows: pl.DataFrame, name: str) -> pl.DataFrame:

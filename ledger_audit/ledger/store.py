@@ -159,6 +159,15 @@ def gaps(kept: Iterable[Segment], replaced: Mapping[Path, frozenset[str]]) -> li
 
 
 def replaced_names(metadata: Mapping[bytes, bytes] | None) -> frozenset[str]:
-    """Read which segments a file says it replaces; none where it says nothing."""
+    """
+    Read which segments a file says it replaces; none where it says nothing.
+
+    Raises:
+        ValueError: what it says is not JSON.
+        TypeError: it is not a list of names.
+    """
     text = (metadata or {}).get(b"replaces")
-    return frozenset() if text is None else frozenset(json.loads(text))
+    names = [] if text is None else json.loads(text)
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise TypeError("not a list of names")
+    return frozenset(names)

@@ -72,6 +72,7 @@ def _resume(resume: Resume) -> dict[str, Any]:
         "clauses": [_clause(clause) for clause in resume.clauses],
         "reference": {"kind": resume.reference_kind, "through_step": resume.reference_through},
         "identity": list(resume.identity),
+        "read_steps": None if resume.read_steps is None else list(resume.read_steps),
         "windows": resume.windows,
         "coverage": {
             "lanes": resume.coverage.lanes,
@@ -122,6 +123,7 @@ def _epoch(epoch: LaterEpoch) -> dict[str, Any]:
         "missing": epoch.missing,
         "repeated": epoch.repeated,
         "same_order_as": epoch.same_order_as,
+        "is_broken": epoch.is_broken,
     }
 
 
@@ -147,6 +149,7 @@ def _limit(limit: Limit) -> dict[str, Any]:
         "blocks": [str(clause) for clause in limit.blocks],
         "text": limit.text,
         "settled_by": limit.settled_by,
+        "is_waived": limit.is_waived,
     }
 
 

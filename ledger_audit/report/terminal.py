@@ -1,7 +1,16 @@
 """The report for eyes, in plain text: verdict and range first, then what to do, then why."""
 
-from ledger_audit.model import Amount, Expected, Overlay, Report, Resume, Resumed, Verdict
-from ledger_audit.printable import printable
+from ledger_audit.model import (
+    Amount,
+    Expected,
+    Overlay,
+    Positions,
+    Report,
+    Resume,
+    Resumed,
+    Verdict,
+)
+from ledger_audit.printable import counted, printable
 
 
 def to_terminal(report: Report) -> str:
@@ -20,7 +29,7 @@ def to_terminal(report: Report) -> str:
         lines += ["", *_block(resume, title)]
     outside = [one.attempt for one in report.lineage if not one.in_lineage]
     if outside:
-        lines += ["", f"Not in the newest weights: attempts {', '.join(outside)}"]
+        lines += ["", f"Not in the newest weights: attempt {', '.join(outside)}"]
     return "\n".join(printable(line) for line in lines) + "\n"
 
 
@@ -42,7 +51,8 @@ def _sentence(resume: Resume) -> str:
         if resume.through_step is None:
             return "nothing is wrong in the steps that were compared"
         steps = resume.through_step - resume.checkpoint_step
-        return f"through step {resume.through_step} ({steps} steps after {_mark(resume)}), {lanes}"
+        reach = f"{counted(steps, 'step')} after {_mark(resume)}"
+        return f"through step {resume.through_step} ({reach}), {lanes}"
     if resume.verdict == Verdict.BROKEN:
         return f"after {_mark(resume)}, {_damage(resume)}"
     blocking = [limit.text for limit in resume.limits if limit.blocks]
@@ -54,6 +64,7 @@ def _mark(resume: Resume) -> str:
 
 
 def _damage(resume: Resume) -> str:
+    """Tell the three counts that everyone asks for, then whatever else is broken."""
     at_least = "at least " if resume.shift.is_lower_bound else ""
     parts = [
         f"{at_least}{_told(resume.expected[Expected.SKIPPED])} skipped",
@@ -65,6 +76,11 @@ def _damage(resume: Resume) -> str:
     for outcome in (Resumed.DUPLICATED, Resumed.UNEXPECTED):
         if resume.resumed[outcome].records:
             parts.append(f"{_told(resume.resumed[outcome])} {outcome}")
+    told_above = ("skipped", "replayed", "out of order", "duplicated", "not in the reference")
+    for clause in resume.clauses:
+        if clause.verdict == Verdict.BROKEN:
+            reasons = clause.because.split("; ")
+            parts += [reason for reason in reasons if not reason.endswith(told_above)]
     told = ", ".join(parts)
     if resume.shift.records is not None:
         told += f"; shift {at_least}{resume.shift.records:+,}"
@@ -72,11 +88,11 @@ def _damage(resume: Resume) -> str:
 
 
 def _told(amount: Amount) -> str:
-    """Tell an amount in samples where a record is a whole sample, else in spans and documents."""
+    """Tell an amount in samples where a record is a whole sample, else in records and tokens."""
     if amount.samples is None or amount.samples == amount.records:
-        return f"{amount.records:,} sample{'' if amount.records == 1 else 's'}"
-    told = f"{amount.records:,} records of {amount.samples:,} samples"
-    return told if amount.tokens is None else f"{told} ({amount.tokens:,} tokens)"
+        return counted(amount.records, "sample")
+    told = f"{counted(amount.records, 'record')} of {counted(amount.samples, 'sample')}"
+    return told if amount.tokens is None else f"{told} ({counted(amount.tokens, 'token')})"
 
 
 def _block(resume: Resume, title: str) -> list[str]:
@@ -96,7 +112,10 @@ def _block(resume: Resume, title: str) -> list[str]:
     if resume.first_divergence is not None:
         lines.append(f"  differs   from the control first in step {resume.first_divergence}")
     if resume.positions is not None:
-        lines.append(f"  positions {_positions(resume)}")
+        lines.append(f"  positions {_positions(resume.positions)}")
+    if resume.read_steps is not None:
+        first, last = resume.read_steps
+        lines.append(f"  read      only steps {first} to {last}; --full reads everything")
     for clause in resume.clauses:
         lines.append(f"  {clause.clause:<11} {clause.verdict.value}: {clause.because}")
     for finding in resume.findings:
@@ -111,7 +130,7 @@ def _block(resume: Resume, title: str) -> list[str]:
             f"for instance {', '.join(finding.examples)}"
         )
     for limit in resume.limits:
-        word = "limit" if limit.blocks else "note"
+        word = "allowed" if limit.is_waived else "limit" if limit.blocks else "note"
         lines.append(f"  {word}: {limit.text} [{limit.code}]; settled by {limit.settled_by}")
     return lines
 
@@ -121,13 +140,12 @@ def _nonzero(amounts: "dict[str, Amount | None]") -> str:
     return ", ".join(shown) or "none"
 
 
-def _positions(resume: Resume) -> str:
-    positions = resume.positions
-    assert positions is not None
+def _positions(positions: Positions) -> str:
+    expected = "" if positions.expected is None else f"expected next {positions.expected}, "
     holes = "unknown" if positions.holes is None else str(positions.holes)
     return (
-        f"expected next {positions.expected}, first {positions.first}, "
-        f"repeated {positions.repeated}, holes {holes}, drift {positions.drift}"
+        f"{expected}first {positions.first}, repeated {positions.repeated}, holes {holes}, "
+        f"drift {positions.drift}"
     )
 
 
@@ -138,7 +156,7 @@ def _ranges(ranges: tuple[tuple[int, int], ...]) -> str:
 def _what_it_holds(report: Report) -> list[str]:
     lines = []
     for one in report.lineage:
-        world = "" if one.world_size is None else f", {one.world_size} ranks"
+        world = "" if one.world_size is None else f", {counted(one.world_size, 'rank')}"
         lines.append(
             f"  attempt {one.attempt}: steps {one.first_step} to {one.last_step}{world}"
             if one.first_step is not None

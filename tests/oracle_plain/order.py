@@ -39,6 +39,9 @@ def positions(case: Case) -> Block:
     # Decision: and null after a declared reset.
     if case.reset or not case.resumed or any(row.position is None for row in rows):
         return None
+    # Reading: and null where nothing was committed by C: there is no position to go on from.
+    if case.at and not case.committed:
+        return None
     done = {row.position for row in case.committed}
     expected = max((p for p in done if p is not None), default=-1) + 1
     first = min(

@@ -187,16 +187,24 @@ SELECT coalesce(max(step), getvariable('c')) AS through FROM (
 -- An epoch of a window is over when a later epoch's record follows its last one there, or its
 -- distinct samples, those before C included, reach dataset_samples. (A void try still moves it.)
 -- READING: needs the epoch in the identity; per source where the source is; "in that attempt" is
--- the window (for the committed one also what its last attempt wrote after C).
+-- the window, or `att`, the attempt (for `com` also what its last attempt wrote after C).
 CREATE OR REPLACE TEMP TABLE ended AS
 WITH own AS (
-  SELECT 'res' AS s, * FROM res UNION ALL SELECT 'ref', * FROM ref
-  UNION ALL SELECT 'com', * FROM w WHERE win IN ('com', 'cvd', 'rol')
+  SELECT 'res' AS s, fs, ep, step, slot, rank, row, seq, sid FROM res
+  UNION ALL SELECT 'ref', fs, ep, step, slot, rank, row, seq, sid FROM ref
+  UNION ALL SELECT 'com', fs, ep, step, slot, rank, row, seq, sid FROM w
+  WHERE win IN ('com', 'cvd', 'rol')
+  UNION ALL
+  -- att: the whole resumed attempt, the steps that the crash cut included
+  SELECT 'att', CASE WHEN (SELECT count(fs) > 0 FROM res) THEN src END,
+         CASE WHEN (SELECT count(ep) > 0 FROM res) THEN epoch END,
+         step, slot, rank, row, seq, sid FROM rec
+  WHERE side = 'run' AND attempt = getvariable('attempt') AND step > getvariable('c')
 ), met AS (
   SELECT s, fs, ep, (step, slot, rank, row, seq) AS place, sid, true AS mine FROM own WHERE ep IS NOT NULL
   UNION ALL
   SELECT v.s, w.fs, w.ep, (w.step, w.slot, w.rank, w.row, w.seq), w.sid, false
-  FROM w, (VALUES ('res'), ('ref')) v(s) WHERE w.win IN ('com', 'cvd') AND w.ep IS NOT NULL
+  FROM w, (VALUES ('res'), ('ref'), ('att')) v(s) WHERE w.win IN ('com', 'cvd') AND w.ep IS NOT NULL
   UNION ALL
   -- an epoch that the resumed attempt leapt over is over too
   SELECT 'res', fs, ep, (step, slot, rank, row, seq), NULL, false FROM ref WHERE ep IS NOT NULL
@@ -204,7 +212,8 @@ WITH own AS (
   SELECT s, fs, ep, max(place) FILTER (mine) AS ends, count(DISTINCT sid) AS distinct_ids
   FROM met GROUP BY ALL
 ), size AS (
-  SELECT 'res' AS s, n FROM att WHERE side = 'run' AND attempt = getvariable('attempt')
+  SELECT unnest(['res', 'att']) AS s, n FROM att
+  WHERE side = 'run' AND attempt = getvariable('attempt')
   UNION ALL SELECT 'com', n FROM att WHERE side = 'run' AND attempt = getvariable('parent')
   UNION ALL SELECT 'ref', max(n) FROM att, kind
   WHERE CASE WHEN kind.reference = 'control' THEN side = 'control'
@@ -239,7 +248,7 @@ WITH line_ AS (
 SELECT n.s, n.phase, n.id, n.key, n.step, n.fs, n.ep, n.side, n.attempt, n.repeat,
        n.consumed, n.repeat AND coalesce(e.last_step = n.step, false) AS atend
 FROM numbered n
-LEFT JOIN ended e ON e.s = n.s AND e.ep = n.ep AND e.fs IS NOT DISTINCT FROM n.fs;
+LEFT JOIN ended e ON e.s = CASE n.s WHEN 'res' THEN 'att' ELSE n.s END AND e.ep = n.ep AND e.fs IS NOT DISTINCT FROM n.fs;
 
 -- Matching: three rounds (step, rank and slot; step; identity alone), the n-th left over with the
 -- n-th. Void tries only afterwards.
