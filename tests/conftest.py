@@ -11,6 +11,11 @@ FIXTURES = ROOT / "fixtures"
 os.environ.setdefault("POLARS_MAX_THREADS", "2")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Golden texts are written on demand alone: `pytest -n 0 --update-golden`."""
+    parser.addoption("--update-golden", action="store_true")
+
+
 @pytest.fixture(autouse=True)
 def _plain_surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
     """No variable of the machine may change a report."""

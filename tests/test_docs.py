@@ -30,12 +30,23 @@ EXAMPLES = [
 
 @pytest.mark.parametrize(("page", "code", "command", "output"), EXAMPLES)
 def test_an_example_prints_what_its_page_says(
-    page: Path, code: str, command: str, output: str, monkeypatch: pytest.MonkeyPatch
+    page: Path,
+    code: str,
+    command: str,
+    output: str,
+    monkeypatch: pytest.MonkeyPatch,
+    pytestconfig: pytest.Config,
 ) -> None:
     """Every console block of the documents is run from the top folder and compared."""
     monkeypatch.chdir(ROOT)
 
     ran = ledger_audit(*shlex.split(command))
+
+    if pytestconfig.getoption("--update-golden"):
+        block = "$ ledger-audit {}\n{}```"
+        text = page.read_text()
+        page.write_text(text.replace(block.format(command, output), block.format(command, ran.out)))
+        output = ran.out
 
     assert output == ran.out, page
     assert int(code) == ran.code
