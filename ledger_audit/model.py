@@ -193,6 +193,8 @@ class Positions:
     """Null where ranks are not logged: a hole may be theirs."""
     drift: int
     """Positions that held another sample before."""
+    lost: int = 0
+    """Records known to be missing that may have been in the holes."""
 
 
 @dataclass(frozen=True)

@@ -122,20 +122,23 @@ def _may_be_padding(facts: Facts) -> pl.Expr:
     """
     Repeats in the last step of a generation that nothing tells from padding.
 
-    Where N is not logged, or records are missing that could make up the padding's number, and the
-    reference does not cover the step, the generation need not even be known to be over.
+    Where N is not logged, and the reference does not cover the step, the generation need not even
+    be known to be over. Where it is logged, what is missing or not logged may make up both the
+    padding's number and the end of the generation.
     """
     is_few = pl.col("tail_repeats") <= facts.recipe.largest_padding(facts.size)
     may_be = pl.col("at_last") & ~pl.col("covered") & is_few
     if facts.size is None:
         return pl.col("tail") | may_be
     windows = facts.known.windows
-    is_partial = (
-        windows.resumed.is_incomplete
-        or windows.committed.is_incomplete
-        or windows.resumed.is_sampled
-    )
-    return may_be if is_partial else pl.lit(value=False)
+    sides = (windows.committed, windows.resumed)
+    if not any(side.is_incomplete or side.is_sampled for side in sides):
+        return pl.lit(value=False)
+    unseen = max(side.unlogged_share for side in sides)
+    lost = sum(side.missing for side in sides)
+    may_be_over = pl.col("distinct") * (1 + unseen) + lost >= facts.size
+    is_torn = any(side.torn for side in sides)
+    return may_be & (may_be_over | pl.lit(is_torn))
 
 
 def _is_unexpected(facts: Facts, order: Order) -> pl.Expr:

@@ -66,20 +66,22 @@ def _counts(found: list[object]) -> tuple[int, ...]:
     return tuple(sorted({value for value in found if isinstance(value, int) and value > 0})) or (1,)
 
 
+def logged_size(known: Keyed) -> int | None:
+    """Give `dataset_samples` as logged; null where it is not, or attempts log different ones."""
+    attempts = [attempt for side in known.windows.sides for attempt in side.attempts]
+    said = {attempt.fingerprint.get("dataset_samples") for attempt in attempts} - {None}
+    newest = known.windows.resumed.attempts[-1].fingerprint.get("dataset_samples")
+    return newest if len(said) == 1 and isinstance(newest, int) and newest > 0 else None
+
+
 def dataset_samples(known: Keyed) -> int | None:
     """
     Give N, the samples of one epoch; null where it is not logged or its unit cannot be told.
 
     Packed rows and several sources have no single N.
     """
-    sides = known.windows.sides
-    said = {
-        attempt.fingerprint.get("dataset_samples") for side in sides for attempt in side.attempts
-    }
-    newest = known.windows.resumed.attempts[-1].fingerprint.get("dataset_samples")
-    if len(said - {None}) != 1 or not isinstance(newest, int) or newest <= 0:
-        return None
-    for side in sides:
+    newest = logged_size(known)
+    for side in known.windows.sides:
         sequences = side.records.select(pl.struct(SEQUENCE).n_unique()).item()
         is_packed = sequences < side.records["record"].n_unique()
         if is_packed or ("source" in known.columns and side.records["source"].n_unique() > 1):

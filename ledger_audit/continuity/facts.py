@@ -71,7 +71,7 @@ def gather(known: Keyed, pairs: pl.DataFrame) -> Facts:
         known=known,
         committed=committed,
         reference=reference,
-        resumed=_with_reach(known, resumed, reference, coverage, size),
+        resumed=_with_reach(known, resumed, reference, coverage),
         ends=resumed_ends,
         reference_ends=reference_ends,
         size=size,
@@ -116,9 +116,9 @@ def _with_reach(
     resumed: pl.DataFrame,
     reference: pl.DataFrame,
     coverage: pl.DataFrame,
-    size: int | None,
 ) -> pl.DataFrame:
     """Say of each resumed record how far the reference, and its generation, are known."""
+    size = epochs.logged_size(known)  # of all sources: what fits into it is within one pass
     fits = (pl.col("uses_through") <= size) if size is not None else pl.lit(value=False)
     reach = coverage.drop("used")
     return resumed.join(reach, on="step", how="left", maintain_order="left").with_columns(
@@ -137,7 +137,7 @@ def _has_positions(known: Keyed, frames: list[pl.DataFrame]) -> bool:
 
 
 def _with_tail(rows: pl.DataFrame, ends: pl.DataFrame) -> pl.DataFrame:
-    last = ends.select("generation", "tail_repeats", "over", end="last_step")
+    last = ends.select("generation", "tail_repeats", "over", "distinct", end="last_step")
     rows = rows.join(last, on="generation", how="left", maintain_order="left")
     rows = rows.with_columns(at_last=(pl.col("step") == pl.col("end")).fill_null(value=False))
     return (

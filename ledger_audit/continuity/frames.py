@@ -67,6 +67,16 @@ class Side:
         return int(self.steps["missing"].sum())
 
     @property
+    def unlogged_share(self) -> float:
+        """Ranks that do not log, on purpose, for each rank that does."""
+        shares = [
+            len(one.everyone) / len(one.logged & one.everyone) - 1
+            for one in self.attempts
+            if one.logged is not None and one.logged & one.everyone
+        ]
+        return max(shares, default=0.0)
+
+    @property
     def is_incomplete(self) -> bool:
         """Records of the window are known to be missing, how many or not."""
         return self.missing > 0 or bool(self.torn)

@@ -114,7 +114,7 @@ def _lanes(facts: Facts) -> pl.DataFrame:
 def _batch_shrank(facts: Facts) -> bool:
     def largest(rows: pl.DataFrame) -> int:
         sizes = (
-            rows.filter(~pl.col("beyond"))
+            rows.filter(IS_USED, ~pl.col("beyond"))
             .group_by("step")
             .agg(pl.struct(SEQUENCE).n_unique().alias("n"))
         )

@@ -54,7 +54,7 @@ def keyed(windows: Windows, columns: tuple[str, ...]) -> Windows:
     frames = [side.records.drop("key", strict=False) for side in windows.sides]
     keys = (
         pl.concat([frame.select(columns) for frame in frames])
-        .unique(maintain_order=True)
+        .unique()  # in no order: a key says what is equal, nothing else
         .with_row_index("key")
         .with_columns(pl.col("key").cast(pl.Int64))
     )

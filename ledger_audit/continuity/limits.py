@@ -123,6 +123,9 @@ def _of_windows(facts: Facts, positions: Positions | None) -> list[Limit]:
     if not windows.resumed.steps["whole"].any():
         text = f"no step after {after} is committed with records of every rank"
         found.append(limit("no-whole-resumed-step", text))
+    if positions is not None and 0 < (positions.holes or 0) <= positions.lost:
+        text = f"{counted(positions.holes or 0, 'position')} not seen may be in what is missing"
+        found.append(limit("undecided", text))
     torn = dict.fromkeys((*windows.committed.torn, *windows.resumed.torn))
     found += [
         limit("unread-segment", f"{file} is missing or torn, and a window needs it")

@@ -5,6 +5,7 @@ import polars as pl
 from ledger_audit.continuity import declared
 from ledger_audit.continuity.facts import Facts
 from ledger_audit.continuity.frames import IS_USED, SEQUENCE
+from ledger_audit.continuity.windows import END
 from ledger_audit.model import Positions
 
 
@@ -34,29 +35,32 @@ def audit_positions(facts: Facts) -> Positions | None:
         repeated=_repeated(used, committed),
         holes=None if is_sampled or expected is None else _holes(facts, resumed, expected),
         drift=_drift(facts, used),
+        lost=facts.missing + (END if windows.committed.torn else windows.committed.missing),
     )
 
 
 def positions_prove_through(facts: Facts) -> int | None:
-    """Give the last whole resumed step whose places, and all before them, were used; null: none."""
+    """Give the last whole resumed step by which every place so far was used; null: none."""
     windows = facts.known.windows
     if not facts.has_positions or any(side.is_sampled for side in windows.sides):
         return None
     if windows.committed.is_incomplete or windows.resumed.is_incomplete:
         return None
-    committed = facts.committed["position"].unique()
     largest = facts.committed.filter(IS_USED)["position"].max()
     if not isinstance(largest, int):
         return None
-    resumed = facts.resumed.filter(~pl.col("beyond"))
-    ahead = pl.concat([committed, resumed["position"]]).unique().sort()
-    ahead = ahead.filter(ahead > largest)
-    in_a_row = ahead.filter(
-        ahead == pl.int_range(largest + 1, largest + 1 + ahead.len(), eager=True)
+    # void tries before the checkpoint may have used places beyond the last committed one
+    used = pl.concat(
+        [
+            facts.committed.select(pl.lit(0, pl.Int64).alias("step"), "position"),
+            facts.resumed.filter(~pl.col("beyond")).select("step", "position"),
+        ]
+    ).filter(pl.col("position") > largest)
+    firsts = used.group_by("position").agg(pl.col("step").min())
+    steps = firsts.group_by("step").agg(pl.len().alias("places"), pl.col("position").max())
+    steps = steps.sort("step").filter(
+        pl.col("places").cum_sum() == pl.col("position").cum_max() - largest
     )
-    until = in_a_row.max() if in_a_row.len() else largest
-    steps = resumed.group_by("step").agg(pl.col("position").max()).sort("step")
-    steps = steps.filter(pl.col("position").cum_max() <= until)
     whole = windows.resumed.steps.filter("whole")
     proven = steps.join(whole, on="step", how="semi")["step"].max()
     return proven if isinstance(proven, int) else None
@@ -75,8 +79,7 @@ def _holes(facts: Facts, resumed: pl.DataFrame, expected: int) -> int:
     Count positions between the committed ones and the frontier that nothing used.
 
     The frontier is the largest of the smallest new positions of all resumed steps, so that
-    what the last step holds out of turn opens no hole. Declared skips and records known to be
-    missing excuse as many.
+    what the last step holds out of turn opens no hole. A declared skip is none.
     """
     consumed = facts.committed["position"].unique()
     new = resumed.filter(~pl.col("position").is_in(consumed.implode()))
@@ -88,10 +91,7 @@ def _holes(facts: Facts, resumed: pl.DataFrame, expected: int) -> int:
     holes = reached - expected - behind.len()
     windows = facts.known.windows
     ranges = declared.skipped_positions(windows.resumed.attempts, windows.checkpoint_step)
-    # what a rank without a ledger had used may be among the holes, too
-    lost = facts.missing + windows.committed.missing
-    excused = _unused(ranges, behind, first=expected, stop=reached)
-    return 0 if windows.committed.torn else max(0, holes - excused - lost)
+    return holes - _unused(ranges, behind, first=expected, stop=reached)
 
 
 def _unused(ranges: list[tuple[int, int]], used: pl.Series, *, first: int, stop: int) -> int:

@@ -20,10 +20,8 @@ STEPS = {
     "stray": pl.Int64(),
 }
 
-_PLACE = [
-    *("rank", "step", "slot", "row", "try_seq"),
-    *("source", "epoch", "sample_id", "token_start", "token_end", "position"),
-]
+_PLACE = ["rank", "step", "slot", "row", "try_seq"]
+_CONTENT = ["source", "epoch", "sample_id", "token_start", "token_end", "position"]
 
 
 def with_fates(records: pl.DataFrame, tries: pl.DataFrame) -> pl.DataFrame:
@@ -41,15 +39,25 @@ def with_fates(records: pl.DataFrame, tries: pl.DataFrame) -> pl.DataFrame:
     joined = records.sort("seq").join_asof(
         ends.sort("seq"), on="seq", by=["rank", "step"], strategy="forward", check_sortedness=False
     )
-    # one place of a micro-batch holds a record once: what is written there again was tried again,
-    # and the void between the two is lost
-    again = pl.int_range(pl.len()).over(_PLACE) < pl.len().over(_PLACE) - 1
-    joined = joined.with_columns(fate=pl.when(again).then(pl.lit("void")).otherwise("fate"))
+    joined = _without_rewritten(joined)
     return arranged(
         joined.with_columns(
             tokens=pl.col("token_end") - pl.col("token_start"), beyond=pl.lit(value=False)
         )
     )
+
+
+def _without_rewritten(rows: pl.DataFrame) -> pl.DataFrame:
+    """
+    Void what the same rank wrote again, word for word, in the same place of the same try.
+
+    One place of a micro-batch holds a record once: it was tried again, and the void is lost.
+    """
+    if not rows.select(_PLACE).is_duplicated().any():
+        return rows  # not even packed: nothing shares a place
+    place = [*_PLACE, *_CONTENT]
+    again = pl.int_range(pl.len()).over(place) < pl.len().over(place) - 1
+    return rows.with_columns(fate=pl.when(again).then(pl.lit("void")).otherwise("fate"))
 
 
 def steps_of(
@@ -86,9 +94,7 @@ def steps_of(
         committed = pl.col("all_commit")
     else:
         reached = min((attempt.last_steps.get(rank, -1) for rank in attempt.seen), default=-1)
-        committed = pl.col("step") <= reached
-        if not attempt.has_end and attempt.last_step is not None:
-            committed &= pl.col("step") < attempt.last_step
+        committed = pl.col("step") <= (reached if attempt.has_end else reached - 1)
     if attempt.loaded_at is not None:  # whatever a checkpoint holds was committed
         committed |= pl.col("step") <= attempt.loaded_at
     steps = steps.with_columns(
