@@ -106,7 +106,7 @@ def _promise(evidence: Evidence) -> list[str]:
     if positions is not None and positions.repeated:
         found.append(f"{counted(positions.repeated, 'position')} repeated")
     if positions is not None and (positions.holes or 0) > positions.lost:
-        found.append(f"{counted(positions.holes, 'position')} left out")
+        found.append(f"{counted(positions.holes or 0, 'position')} left out")
     found += [told_epoch(one) for one in evidence.later_epochs if one.is_broken]
     if evidence.did_nothing:
         found.append("the resumed attempt ended without using anything")
