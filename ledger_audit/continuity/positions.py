@@ -106,17 +106,16 @@ def _unused(ranges: list[tuple[int, int]], used: pl.Series, *, first: int, stop:
 
 
 def _drift(facts: Facts, used: pl.DataFrame) -> int:
-    """Count resumed positions whose samples are not those that the position held before."""
-    before = pl.concat(
-        [
-            facts.committed.filter(IS_USED).select("position", "key"),
-            facts.reference.select("position", "key"),
-        ]
-    ).drop_nulls()
+    """Count resumed positions whose samples, epochs aside, are not those held there before."""
+    windows = facts.known.windows
+    sample = [name for name in facts.known.columns if name != "epoch"]
+    columns = ["position", *sample]
+    held = [facts.committed.filter(IS_USED).select(columns), facts.reference.select(columns)]
+    before = pl.concat(held).drop_nulls("position").unique()
     shared = used.filter(pl.col("position").is_in(before["position"].unique().implode()))
-    same = shared.join(before.unique(), on=["position", "key"], how="semi")
-    if facts.known.windows.reference.missing or facts.known.windows.committed.missing:
+    if windows.reference.missing or windows.committed.missing:
         # a piece of the old sequence may be what is missing: only a wholly new one is drift
+        same = shared.join(before, on=columns, how="semi", nulls_equal=True)
         return shared.join(same, on="position", how="anti")["position"].n_unique()
-    other = shared.join(before.unique(), on=["position", "key"], how="anti")
+    other = shared.join(before, on=columns, how="anti", nulls_equal=True)
     return other["position"].n_unique()
