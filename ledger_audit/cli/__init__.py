@@ -1,7 +1,6 @@
 """Options in, exit code out; the only place that prints."""
 
 import sys
-import traceback
 from collections.abc import Sequence
 from importlib import import_module
 
@@ -67,7 +66,7 @@ def run(arguments: Sequence[str]) -> int:
         return problem.exit_code
     except Exception as bug:
         if "--debug" in arguments:
-            traceback.print_exc()
+            sys.excepthook(type(bug), bug, bug.__traceback__)
         return _our_fault(bug)
 
 

@@ -1,7 +1,6 @@
 """Writes reports: one to standard output, others beside it into files, whole or not at all."""
 
 import os
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -53,6 +52,8 @@ def write_whole(path: Path, text: str) -> None:
     Raises:
         UsageError: the folder is not there or cannot be written to.
     """
+    import tempfile  # --help must not wait for it
+
     try:
         handle, part = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         with os.fdopen(handle, "w", encoding="utf-8") as file:

@@ -10,7 +10,7 @@ import polars as pl
 
 from ledger_audit.continuity import declared
 from ledger_audit.continuity.facts import Facts
-from ledger_audit.continuity.frames import IS_USED
+from ledger_audit.continuity.frames import IS_USED, SEQUENCE
 from ledger_audit.continuity.frontier import moved_past
 from ledger_audit.model import Expected, Order, Resumed
 
@@ -99,10 +99,19 @@ def _first_of(branches: list[tuple[pl.Expr, Resumed]], otherwise: Resumed) -> pl
 
 
 def _is_padded(facts: Facts) -> pl.Expr:
-    """The repeats at the end of the record's generation are as many as a sampler adds."""
+    """
+    The repeats at the end of the record's generation are as many as a sampler adds.
+
+    After a restart that deals the stream otherwise, what is padded may be the rest of the epoch.
+    """
     if facts.size is None:
         return pl.lit(value=False)
-    return pl.col("tail_repeats").is_in(sorted(facts.recipe.paddings(facts.size)))
+    padded = pl.col("tail_repeats").is_in(sorted(facts.recipe.paddings(facts.size)))
+    if facts.is_redealt:
+        left = facts.size - pl.col("before")
+        for unit in facts.recipe.units:
+            padded |= pl.col("tail_repeats") == (-left % unit)
+    return padded
 
 
 def _may_be_designed(facts: Facts) -> pl.Expr:
@@ -171,9 +180,7 @@ def _expected(facts: Facts, order: Order) -> pl.DataFrame:
     left = ~pl.col("matched") & ~pl.col("declared")
     allowed = facts.reference_recipe.largest_padding(facts.size)
     rows = rows.with_columns(
-        spare=left
-        & pl.col("spare")
-        & ((left & pl.col("spare")).cum_sum().over("generation") <= allowed)
+        spare=left & pl.col("spare") & (_nth_sequence(left & pl.col("spare")) <= allowed)
     )
     left &= ~pl.col("spare")
     lost = pl.col("rank").is_in(sorted(_silent_ranks(facts)))
@@ -194,6 +201,12 @@ def _expected(facts: Facts, order: Order) -> pl.DataFrame:
         .otherwise(pl.lit(str(Expected.PENDING)))
     )
     return rows.with_columns(outcome=outcome)
+
+
+def _nth_sequence(chosen: pl.Expr) -> pl.Expr:
+    """Number the sequences of a generation that hold a chosen record, from 1, in their order."""
+    is_first = pl.int_range(pl.len()).over(*SEQUENCE, chosen) == 0
+    return (chosen & is_first).cum_sum().over("generation")
 
 
 def _is_spare_repeat(facts: Facts) -> pl.Expr:

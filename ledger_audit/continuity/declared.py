@@ -96,6 +96,16 @@ def skipped_positions(attempts: Iterable[Attempt], checkpoint_step: int) -> list
     ]
 
 
+def left_out(attempts: Iterable[Attempt], checkpoint_step: int) -> int:
+    """Count the samples, by id or by position, that were deliberately left out."""
+    count = sum(stop - start for start, stop in skipped_positions(attempts, checkpoint_step))
+    for data in acts(attempts, checkpoint_step):
+        skip = data.get("skip")
+        if isinstance(skip, dict) and isinstance(skip.get("ids"), list):
+            count += len(skip["ids"])
+    return max(0, count)
+
+
 def resets_positions(attempts: Iterable[Attempt], checkpoint_step: int) -> bool:
     """Tell whether positions were deliberately started anew: they compare with nothing before."""
     return any(data.get("reset") for data in acts(attempts, checkpoint_step))

@@ -29,15 +29,20 @@ class Recipe:
         """The most sequences that one step holds."""
         return max(self.ranks) * max(self.sequences) * max(self.slots)
 
-    def paddings(self, dataset_samples: int) -> frozenset[int]:
-        """Give how many repeats a sampler may add at the end of an epoch, 0 left out."""
+    @property
+    def units(self) -> frozenset[int]:
+        """What a sampler may even an epoch out to: ranks, micro-batches, global batches."""
         units = set(self.ranks)
         if not self.is_distributed_sampler:
             units |= {ranks * b for ranks in self.ranks for b in self.sequences}
             units |= {
                 ranks * b * a for ranks in self.ranks for b in self.sequences for a in self.slots
             }
-        return frozenset(-dataset_samples % unit for unit in units) - {0}
+        return frozenset(units)
+
+    def paddings(self, dataset_samples: int) -> frozenset[int]:
+        """Give how many repeats a sampler may add at the end of an epoch, 0 left out."""
+        return frozenset(-dataset_samples % unit for unit in self.units) - {0}
 
     def largest_padding(self, dataset_samples: int | None) -> int:
         """Give the most repeats that a sampler may add at the end of an epoch."""
@@ -54,7 +59,7 @@ def recipe_of(side: Side) -> Recipe:
     per_step = side.within.group_by("attempt", "rank", "step").agg(pl.col("slot").n_unique())
     says = [attempt.fingerprint for attempt in side.attempts]
     return Recipe(
-        ranks=_counts([len(attempt.everyone) for attempt in side.attempts]),
+        ranks=_counts([size for attempt in side.attempts for size in attempt.world_sizes]),
         sequences=_counts([per_slot["n"].max(), *(one.get("micro_batch_size") for one in says)]),
         slots=_counts([per_step["slot"].max(), *(one.get("accumulation") for one in says)]),
         is_distributed_sampler=bool(says)
@@ -134,7 +139,7 @@ def ends_of(
     by_epoch: bool,
     by_source: bool,
     size: int | None,
-    largest_padding: int,
+    left_out: int,
 ) -> pl.DataFrame:
     """
     Say of each generation whether it is over in a window, and where it ends there.
@@ -143,25 +148,26 @@ def ends_of(
         rows: RECORDS of the window, with generations and repeats.
         committed: RECORDS of the committed window, with generations.
         others: further RECORDS whose generations are asked for.
-        by_epoch: generations are epochs; else there is one, of all records.
+        by_epoch: generations are epochs; else there is one, of all records, and never over.
         by_source: epochs are counted by source.
         size: N, or null.
-        largest_padding: the most repeats that a sampler adds.
+        left_out: samples that were deliberately skipped: an epoch is over without them.
 
     Returns:
         generation, over, last_step (null if the window has no record of it), tail_repeats
-        (unvoided repeats in its last step), distinct (keys used, committed ones included).
+        (sequences in its last step that repeat, unvoided), distinct (keys used, committed ones
+        included), before (keys that were committed).
     """
     used = rows.filter(IS_USED, ~pl.col("beyond"))
     table = pl.concat(
         [frame.select("generation", "source", "epoch") for frame in (rows, committed, others)]
     ).unique("generation")
-    for counts in (_uses(used, committed), _tails(used)):
+    for counts in (_distinct(used, committed), _tails(used)):
         table = table.join(counts, on="generation", how="left")
-    table = table.with_columns(pl.col("distinct", "uses", "tail_repeats").fill_null(0))
+    table = table.with_columns(pl.col("distinct", "before", "tail_repeats").fill_null(0))
     over = pl.lit(value=False)
-    if size is not None:
-        over |= pl.col("distinct") >= size
+    if by_epoch and size is not None:
+        over |= pl.col("distinct") + left_out >= size
     if by_epoch and by_source:
         newest = used.group_by("source").agg(pl.col("epoch").max().alias("newest"))
         table = table.join(newest, on="source", how="left", nulls_equal=True)
@@ -169,22 +175,28 @@ def ends_of(
     elif by_epoch:
         latest = pl.lit(used["epoch"].max(), pl.Int32)
         over |= (latest > pl.col("epoch")).fill_null(value=False)
-    elif size is not None:  # without epochs, only a single pass over the data can be over
-        over &= pl.col("uses") <= size + largest_padding
     return table.with_columns(over=over).select(
-        "generation", "source", "epoch", "over", "last_step", "tail_repeats", "distinct"
+        "generation",
+        "source",
+        "epoch",
+        "over",
+        "last_step",
+        "tail_repeats",
+        "distinct",
+        "before",
     )
 
 
-def _uses(used: pl.DataFrame, committed: pl.DataFrame) -> pl.DataFrame:
-    """Count, by generation, what was used before and after: distinct keys, and uses."""
-    both = [rows.select("generation", "key") for rows in (used, committed.filter(IS_USED))]
+def _distinct(used: pl.DataFrame, committed: pl.DataFrame) -> pl.DataFrame:
+    """Count, by generation, the distinct keys used before and after, and those used before."""
+    consumed = committed.filter(IS_USED).select("generation", "key", is_before=pl.lit(value=True))
+    later = used.select("generation", "key", is_before=pl.lit(value=False))
     return (
-        pl.concat(both)
+        pl.concat([consumed, later])
         .group_by("generation")
         .agg(
             pl.col("key").n_unique().cast(pl.Int64).alias("distinct"),
-            pl.len().cast(pl.Int64).alias("uses"),
+            pl.col("key").filter("is_before").n_unique().cast(pl.Int64).alias("before"),
         )
     )
 
@@ -196,7 +208,7 @@ def _tails(used: pl.DataFrame) -> pl.DataFrame:
         used.join(last, left_on=["generation", "step"], right_on=["generation", "last_step"])
         .filter(pl.col("consumed") | pl.col("used_before"))
         .group_by("generation")
-        .agg(pl.col("record").n_unique().cast(pl.Int64).alias("tail_repeats"))
+        .agg(pl.struct(SEQUENCE).n_unique().cast(pl.Int64).alias("tail_repeats"))
     )
     return last.join(repeats, on="generation", how="left")
 

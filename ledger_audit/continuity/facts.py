@@ -38,6 +38,8 @@ class Facts:
     """N."""
     recipe: epochs.Recipe
     reference_recipe: epochs.Recipe
+    is_redealt: bool
+    """The resumed attempt deals its stream otherwise than the one before it."""
     whole_through: int | None
     """The last step up to which the reference is whole."""
     coverage: pl.DataFrame
@@ -60,8 +62,8 @@ def gather(known: Keyed, pairs: pl.DataFrame) -> Facts:
     committed, reference, resumed = epochs.with_generations(known)
     reference = epochs.with_repeats(reference, committed)
     resumed = epochs.with_repeats(resumed, committed)
-    resumed_ends = _ends(known, resumed, committed, reference, recipe, size)
-    reference_ends = _ends(known, reference, committed, resumed, reference_recipe, size)
+    resumed_ends = _ends(known, resumed, committed, reference, size)
+    reference_ends = _ends(known, reference, committed, resumed, size)
     reference = _with_partners(_with_tail(reference, reference_ends), resumed, pairs)
     resumed = _with_reference(_with_tail(resumed, resumed_ends), reference, pairs)
     through = whole_through(known.windows.reference, known.windows.checkpoint_step)
@@ -77,6 +79,8 @@ def gather(known: Keyed, pairs: pl.DataFrame) -> Facts:
         size=size,
         recipe=recipe,
         reference_recipe=reference_recipe,
+        is_redealt=known.windows.committed.within.height > 0
+        and epochs.recipe_of(known.windows.committed) != recipe,
         whole_through=through,
         coverage=coverage,
         missing=_SEVERAL if known.windows.resumed.torn else known.windows.resumed.missing,
@@ -97,7 +101,6 @@ def _ends(
     rows: pl.DataFrame,
     committed: pl.DataFrame,
     others: pl.DataFrame,
-    recipe: epochs.Recipe,
     size: int | None,
 ) -> pl.DataFrame:
     return epochs.ends_of(
@@ -107,7 +110,7 @@ def _ends(
         by_epoch="epoch" in known.columns,
         by_source="source" in known.columns,
         size=size,
-        largest_padding=recipe.largest_padding(size),
+        left_out=declared.left_out(known.windows.resumed.attempts, known.windows.checkpoint_step),
     )
 
 
@@ -137,7 +140,7 @@ def _has_positions(known: Keyed, frames: list[pl.DataFrame]) -> bool:
 
 
 def _with_tail(rows: pl.DataFrame, ends: pl.DataFrame) -> pl.DataFrame:
-    last = ends.select("generation", "tail_repeats", "over", "distinct", end="last_step")
+    last = ends.select("generation", "tail_repeats", "over", "distinct", "before", end="last_step")
     rows = rows.join(last, on="generation", how="left", maintain_order="left")
     rows = rows.with_columns(at_last=(pl.col("step") == pl.col("end")).fill_null(value=False))
     return (
@@ -176,7 +179,8 @@ def _coverage(
 
     Returns:
         step, covered, short_before, used (sequences through the step, with what is missing and
-        declared), uses_through (records since the run began, whatever became of them).
+        declared), uses_through (records since the run began, whatever became of them, with
+        the share of ranks that are not logged).
     """
     windows = known.windows
     whole = reference.filter(pl.col("step") <= (-1 if through is None else through))
@@ -194,6 +198,7 @@ def _coverage(
     steps = steps.join(uses, on="step", how="left").sort("step")
     steps = steps.with_columns(pl.col("missing", "n", "uses").fill_null(0))
     so_far = pl.col("missing").cum_sum()
+    unseen = max(windows.committed.unlogged_share, windows.resumed.unlogged_share)
     before = windows.committed.records["record"].n_unique() + windows.committed.missing
     used = pl.col("n").cum_sum() + so_far + excused
     return steps.select(
@@ -203,7 +208,7 @@ def _coverage(
         short_before=(so_far > 0)
         | pl.lit(windows.reference.missing > 0)
         | pl.lit(bool(windows.reference.torn or windows.resumed.torn)),
-        uses_through=pl.col("uses").cum_sum() + so_far + before,
+        uses_through=(pl.col("uses").cum_sum() + so_far + before) * (1 + unseen),
     )
 
 

@@ -99,7 +99,8 @@ def _repeated(facts: Facts, own: pl.DataFrame, base: pl.DataFrame | None) -> int
         return None
     used = own.filter(~pl.col("is_void"))
     repeats = used.height - used["key"].n_unique()
-    allowed = facts.recipe.largest_padding(facts.size) if facts.size is not None else 0
+    size = facts.size if base is None else base["key"].n_unique()
+    allowed = facts.recipe.largest_padding(size)
     if base is not None:
         before = base.filter(~pl.col("is_void"))
         allowed = max(allowed, before.height - before["key"].n_unique())

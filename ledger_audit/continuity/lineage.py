@@ -63,6 +63,11 @@ class Attempt:
             return self.seen | self.peers
         return frozenset(range(self.world_size))
 
+    @property
+    def world_sizes(self) -> tuple[int, ...]:
+        """How many ranks took part, logged or not: at the launch, then after each change."""
+        return len(self.everyone), *(len(members) for _, members in self.memberships)
+
     def participants(self, step: int) -> frozenset[int]:
         """Give the logged ranks that take part in a step."""
         ranks = self.everyone

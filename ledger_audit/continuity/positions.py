@@ -40,7 +40,7 @@ def audit_positions(facts: Facts) -> Positions | None:
 
 
 def positions_prove_through(facts: Facts) -> int | None:
-    """Give the last whole resumed step by which every place so far was used; null: none."""
+    """Give the last whole resumed step by whose end, as by all before, no place was left out."""
     windows = facts.known.windows
     if not facts.has_positions or any(side.is_sampled for side in windows.sides):
         return None
@@ -58,9 +58,8 @@ def positions_prove_through(facts: Facts) -> int | None:
     ).filter(pl.col("position") > largest)
     firsts = used.group_by("position").agg(pl.col("step").min())
     steps = firsts.group_by("step").agg(pl.len().alias("places"), pl.col("position").max())
-    steps = steps.sort("step").filter(
-        pl.col("places").cum_sum() == pl.col("position").cum_max() - largest
-    )
+    is_gapless = pl.col("places").cum_sum() == pl.col("position").cum_max() - largest
+    steps = steps.sort("step").filter(is_gapless.cum_min())
     whole = windows.resumed.steps.filter("whole")
     proven = steps.join(whole, on="step", how="semi")["step"].max()
     return proven if isinstance(proven, int) else None

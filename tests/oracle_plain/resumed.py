@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from oracle_plain.case import Case
-from oracle_plain.epochs import Key
+from oracle_plain.epochs import Epochs, Key
 from oracle_plain.lineage import END, solid
 from oracle_plain.matching import (
     covered_steps,
@@ -67,6 +67,8 @@ def padding(case: Case, row: Row, covered: bool) -> str | None:
     if epoch is None or epochs.last[epoch][0] != row.step or not repeats_in(case, row):
         return None
     size, allowed = case.to.fact("dataset_samples"), epochs.paddings(row.step)
+    if size is not None:
+        allowed = allowed | rest_paddings(case, row, int(size))
     count = epochs.repeat_count[epoch]
     if epochs.over(epoch) and size is None:
         return "repeat-unexplained"
@@ -84,6 +86,19 @@ def padding(case: Case, row: Row, covered: bool) -> str | None:
     perhaps = len(epochs.distinct[epoch]) * share + (unseen if unseen < END else 0) >= size
     doubtful = unseen and perhaps and any(count <= n <= count + unseen for n in allowed)
     return "repeat-unexplained" if doubtful else None
+
+
+def rest_paddings(case: Case, row: Row, size: int) -> set[int]:
+    """How many repeats a sampler adds to what is left of an epoch, where it deals otherwise."""
+    # Decision: after a restart with other ranks, micro-batches or slots, what is padded may be the
+    # rest of the epoch, not the whole.
+    epochs = case.to_epochs
+    rounds = epochs.rounds(row.step)
+    before_it = Epochs(case.columns, [], list(case.past))
+    if all(before_it.rounds(other.step) == rounds for other in case.committed):
+        return set()
+    before = {case.key(other) for other in case.committed if epochs.of(other) == epochs.of(row)}
+    return {-(size - len(before)) % each for each in rounds} - {0}
 
 
 def repeats_in(case: Case, row: Row) -> bool:

@@ -53,13 +53,19 @@ def go_on(case: Case, block: Block) -> bool:
         and block["shift"] >= 0
         and not any(block[name] for name in faults)
         and not hole_allowance(case)
-        and any(gapless(case, step, block["expected"]) for step in case.whole_resumed)
+        and bool(case.whole_resumed)
+        and all(
+            gapless(case, step, block["expected"])
+            for step in case.steps
+            if step <= case.whole_resumed[0]
+        )
     )
 
 
 def gapless(case: Case, step: int, first: int) -> bool:
     """Whether every place from `first` on was used by the end of a resumed step."""
-    # Decision: the last step's smallest place opens no hole, but it proves nothing either.
+    # Decision: the last step's smallest place opens no hole, but it proves nothing either, and a
+    # place that is used only later was left out in between.
     rows = [row for row in case.resumed if row.step <= step] + case.before
     places = {row.position for row in rows if row.position is not None and row.position >= first}
     return bool(places) and max(places) - first + 1 == len(places)

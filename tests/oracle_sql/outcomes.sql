@@ -137,7 +137,15 @@ WITH final AS (
     ON f.ep = u.ep AND f.fs IS NOT DISTINCT FROM u.fs AND f.step = u.step
   WHERE u.s = 'res' AND u.phase = 1 AND u.repeat GROUP BY ALL
 ), sized AS (
-  SELECT f.fs, f.ep, f.step, f.over_, f.repeats, pads(h.n, h.w, h.b, h.a, h.ds) AS budgets,
+  -- Decision: after a restart with other ranks, micro-batches or slots, what is padded may be the
+  -- rest of the epoch, not the whole.
+  SELECT f.fs, f.ep, f.step, f.over_, f.repeats,
+         CASE WHEN h.n IS NOT NULL THEN list_concat(pads(h.n, h.w, h.b, h.a, h.ds), CASE WHEN EXISTS (
+             FROM shape s JOIN com USING (side, attempt)
+             WHERE (s.w, s.b, s.a) IS DISTINCT FROM (h.w, h.b, h.a))
+           THEN pads(h.n - (SELECT count(DISTINCT com.key) FROM com WHERE com.ep = f.ep
+                            AND com.fs IS NOT DISTINCT FROM f.fs), h.w, h.b, h.a, h.ds) END) END
+         AS budgets,
          CASE WHEN h.ds THEN h.w - 1 ELSE h.w * h.b * h.a - 1 END AS most,
          i.missing_records + i.unlogged_records AS dark
   FROM found f JOIN shape h ON h.side = f.side AND h.attempt = f.attempt

@@ -159,11 +159,13 @@ SELECT r.*, x.*, steps.*, disorder.records AS disorder, mixed.yes AS mixed, mism
        p.here AND p.repeated = 0 AND p.drift = 0 AND p.holes = 0 AND p.shift >= 0
          AND NOT sampled.yes AND (SELECT records FROM lacking) = 0
          -- Decision: the last step's smallest place opens no hole, but it proves nothing either:
-         -- by the end of some whole step every place must have been used.
-         AND EXISTS (FROM resstep s WHERE s.whole AND (
-           SELECT count(DISTINCT pos) > 0 AND max(pos) - p.expected + 1 = count(DISTINCT pos)
-           FROM (SELECT pos FROM res WHERE res.step <= s.step
-                 UNION ALL SELECT pos FROM w WHERE win = 'cvd') WHERE pos >= p.expected))
+         -- by the end of the first whole step, and of all before it, every place must have been used.
+         AND EXISTS (FROM resstep WHERE whole)
+         AND NOT EXISTS (FROM resstep s
+           WHERE s.step <= (SELECT min(step) FROM resstep WHERE whole) AND NOT (
+             SELECT count(DISTINCT pos) > 0 AND max(pos) - p.expected + 1 = count(DISTINCT pos)
+             FROM (SELECT pos FROM res WHERE res.step <= s.step
+                   UNION ALL SELECT pos FROM w WHERE win = 'cvd') WHERE pos >= p.expected))
          AS position_proof,
        (SELECT count(*) FROM short_epoch) AS short_epochs,
        -- READING: each record known to be missing may have cost another its right partner.
