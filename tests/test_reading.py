@@ -1,8 +1,11 @@
 """What the archive reads, what it says of what it cannot read, and that it always says it."""
 
 import json
+import os
 import random
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -359,3 +362,24 @@ def test_the_same_records_give_the_same_bytes(seed: int, tmp_path: Path) -> None
 
     assert texts[0] == texts[1] == texts[2]
     assert judged("diff", "--full", run)[0] == json.loads(texts[0])["resumes"]
+
+
+def test_the_number_of_threads_changes_no_byte(tmp_path: Path) -> None:
+    """One thread or two, the report is the same, in the same order."""
+    job = make("upsampled-blend", 3)
+    root = write_ledger(list(job.run), tmp_path / "ledger", rng=random.Random(3))
+    command = [sys.executable, "-m", "ledger_audit", "diff", "--full", str(root)]
+    texts = [
+        subprocess.run(
+            [*command, "--format", form],
+            env={**os.environ, "POLARS_MAX_THREADS": threads},
+            capture_output=True,
+            check=False,
+            cwd=FIXTURES.parent,
+        ).stdout
+        for form in ("json", "terminal")
+        for threads in ("1", "2")
+    ]
+
+    assert texts[0] == texts[1] != b""
+    assert texts[2] == texts[3] != b""
