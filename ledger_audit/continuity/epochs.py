@@ -140,6 +140,7 @@ def ends_of(
     by_source: bool,
     size: int | None,
     left_out: int,
+    largest_padding: int,
 ) -> pl.DataFrame:
     """
     Say of each generation whether it is over in a window, and where it ends there.
@@ -152,17 +153,18 @@ def ends_of(
         by_source: epochs are counted by source.
         size: N, or null.
         left_out: samples that were deliberately skipped: an epoch is over without them.
+        largest_padding: the most sequences that a sampler may repeat at its end.
 
     Returns:
-        generation, over, last_step (null if the window has no record of it), tail_repeats
-        (sequences in its last step that repeat, unvoided), distinct (keys used, committed ones
-        included), before (keys that were committed).
+        generation, over, last_step (null if the window has no record of it), ends_from (the first
+        step of its end), tail_repeats (sequences in its end that repeat, unvoided), distinct (keys
+        used, committed ones included), before (keys that were committed).
     """
     used = rows.filter(IS_USED, ~pl.col("beyond"))
     table = pl.concat(
         [frame.select("generation", "source", "epoch") for frame in (rows, committed, others)]
     ).unique("generation")
-    for counts in (_distinct(used, committed), _tails(used)):
+    for counts in (_distinct(used, committed), _tails(used, largest_padding)):
         table = table.join(counts, on="generation", how="left")
     table = table.with_columns(pl.col("distinct", "before", "tail_repeats").fill_null(0))
     over = pl.lit(value=False)
@@ -181,6 +183,7 @@ def ends_of(
         "epoch",
         "over",
         "last_step",
+        "ends_from",
         "tail_repeats",
         "distinct",
         "before",
@@ -201,16 +204,38 @@ def _distinct(used: pl.DataFrame, committed: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _tails(used: pl.DataFrame) -> pl.DataFrame:
-    """Give, by generation, the last step of the window and the repeats in it."""
-    last = used.group_by("generation").agg(pl.col("step").max().alias("last_step"))
-    repeats = (
-        used.join(last, left_on=["generation", "step"], right_on=["generation", "last_step"])
-        .filter(pl.col("consumed") | pl.col("used_before"))
-        .group_by("generation")
-        .agg(pl.struct(SEQUENCE).n_unique().cast(pl.Int64).alias("tail_repeats"))
+def _tails(used: pl.DataFrame, largest_padding: int) -> pl.DataFrame:
+    """
+    Give, by generation, where it ends in the window, and how many sequences repeat there.
+
+    It ends in its last step; or before, if what follows only repeats and padding could be that
+    large: a last step that is smaller than the padding cannot hold it all.
+    """
+    repeats = pl.col("consumed") | pl.col("used_before")
+    steps = (
+        used.group_by("generation", "step")
+        .agg(
+            pl.struct(SEQUENCE).n_unique().cast(pl.Int64).alias("n"),
+            pl.struct(SEQUENCE).filter(repeats).n_unique().cast(pl.Int64).alias("again"),
+        )
+        .sort("generation", "step", descending=True)
+        .with_columns(
+            so_far=pl.col("again").cum_sum().over("generation"),
+            only_repeats=(pl.col("n") == pl.col("again"))
+            .shift(1, fill_value=True)
+            .cum_min()
+            .over("generation"),
+            is_last=pl.int_range(pl.len()).over("generation") == 0,
+        )
     )
-    return last.join(repeats, on="generation", how="left")
+    ending = steps.filter(
+        pl.col("is_last") | (pl.col("only_repeats") & (pl.col("so_far") <= largest_padding))
+    )
+    return ending.group_by("generation").agg(
+        pl.col("step").max().alias("last_step"),
+        pl.col("step").min().alias("ends_from"),
+        pl.col("again").sum().alias("tail_repeats"),
+    )
 
 
 def repeats_by_design(

@@ -62,8 +62,8 @@ def gather(known: Keyed, pairs: pl.DataFrame) -> Facts:
     committed, reference, resumed = epochs.with_generations(known)
     reference = epochs.with_repeats(reference, committed)
     resumed = epochs.with_repeats(resumed, committed)
-    resumed_ends = _ends(known, resumed, committed, reference, size)
-    reference_ends = _ends(known, reference, committed, resumed, size)
+    resumed_ends = _ends(known, resumed, committed, reference, recipe, size)
+    reference_ends = _ends(known, reference, committed, resumed, reference_recipe, size)
     reference = _with_partners(_with_tail(reference, reference_ends), resumed, pairs)
     resumed = _with_reference(_with_tail(resumed, resumed_ends), reference, pairs)
     through = whole_through(known.windows.reference, known.windows.checkpoint_step)
@@ -101,6 +101,7 @@ def _ends(
     rows: pl.DataFrame,
     committed: pl.DataFrame,
     others: pl.DataFrame,
+    recipe: epochs.Recipe,
     size: int | None,
 ) -> pl.DataFrame:
     return epochs.ends_of(
@@ -110,6 +111,7 @@ def _ends(
         by_epoch="epoch" in known.columns,
         by_source="source" in known.columns,
         size=size,
+        largest_padding=recipe.largest_padding(size),
         left_out=declared.left_out(known.windows.resumed.attempts, known.windows.checkpoint_step),
     )
 
@@ -140,9 +142,9 @@ def _has_positions(known: Keyed, frames: list[pl.DataFrame]) -> bool:
 
 
 def _with_tail(rows: pl.DataFrame, ends: pl.DataFrame) -> pl.DataFrame:
-    last = ends.select("generation", "tail_repeats", "over", "distinct", "before", end="last_step")
+    last = ends.select("generation", "tail_repeats", "over", "distinct", "before", end="ends_from")
     rows = rows.join(last, on="generation", how="left", maintain_order="left")
-    rows = rows.with_columns(at_last=(pl.col("step") == pl.col("end")).fill_null(value=False))
+    rows = rows.with_columns(at_last=(pl.col("step") >= pl.col("end")).fill_null(value=False))
     return (
         rows.with_columns(at_end=pl.col("at_last") & pl.col("over"))
         .with_columns(tail=pl.col("at_end") & (pl.col("consumed") | pl.col("used_before")))

@@ -16,7 +16,7 @@ from ledger_audit.continuity.frames import IS_USED, Side
 from ledger_audit.continuity.limits import Circumstances
 from ledger_audit.continuity.resume import Audited, audit_resume, gather_facts
 from ledger_audit.continuity.windows import Source, Windows
-from ledger_audit.model import Resume
+from ledger_audit.model import Expected, Resume
 
 
 def judge_narrowly(
@@ -56,14 +56,7 @@ def judge_whole(
     source: Source, index: int, contract: Contract, *, control: Side | None = None
 ) -> Resume:
     """Judge the resume of attempt `index` by everything before and after its checkpoint."""
-    windows = Windows(
-        checkpoint_step=source.lineage.chain[index].resumed_at or 0,
-        committed=cut.committed_window(source, index),
-        reference=cut.rolled_back_window(source, index) if control is None else control,
-        resumed=cut.resumed_window(source, index),
-        reference_kind="rolled-back" if control is None else "control",
-    )
-    return _judge(windows, source, index, contract)
+    return _judge(_whole_windows(source, index, control), source, index, contract)
 
 
 def judge_by_control(
@@ -111,9 +104,36 @@ def _agrees(control: Side, run: Source, index: int) -> bool:
     return first_divergence(gather_facts(windows)) is None
 
 
+def _whole_windows(source: Source, index: int, control: Side | None = None) -> Windows:
+    return Windows(
+        checkpoint_step=source.lineage.chain[index].resumed_at or 0,
+        committed=cut.committed_window(source, index),
+        reference=cut.rolled_back_window(source, index) if control is None else control,
+        resumed=cut.resumed_window(source, index),
+        reference_kind="rolled-back" if control is None else "control",
+    )
+
+
 def _judge(windows: Windows, source: Source, index: int, contract: Contract) -> Resume:
     around = Circumstances(has_commits=source.has_commits)
-    return _audited(windows, source, index, contract, around).report
+    report = _audited(windows, source, index, contract, around).report
+    if index > 1 and any(epoch.is_broken and epoch.missing for epoch in report.later_epochs):
+        # an epoch may miss what an earlier resume skipped, which is no fault of this one
+        around = replace(around, skipped_before=_skipped_before(source, index, contract))
+        report = _audited(windows, source, index, contract, around).report
+    return report
+
+
+def _skipped_before(source: Source, index: int, contract: Contract) -> pl.DataFrame:
+    """Collect what earlier resumes of the lineage skipped: source, epoch, sample_id."""
+    around = Circumstances(has_commits=source.has_commits)
+    found = []
+    for earlier in range(1, index):
+        windows = _whole_windows(source, earlier)
+        expected = _audited(windows, source, earlier, contract, around).classified.expected
+        skipped = expected.filter(pl.col("worst") == Expected.SKIPPED)
+        found.append(skipped.select("source", "epoch", "sample_id"))
+    return pl.concat(found)
 
 
 def _audited(

@@ -8,11 +8,14 @@ from ledger_audit.continuity.frames import IS_USED, SEQUENCE
 from ledger_audit.model import LaterEpoch
 
 
-def audit_later_epochs(facts: Facts, *, is_narrow: bool) -> tuple[LaterEpoch, ...]:
+def audit_later_epochs(
+    facts: Facts, *, is_narrow: bool, skipped_before: pl.DataFrame | None = None
+) -> tuple[LaterEpoch, ...]:
     """
     Compare every epoch that was over after the resume with the first whole one, or with N.
 
-    Where only a window of steps was read, epochs that began before it are left out.
+    Where only a window of steps was read, epochs that began before it are left out. What earlier
+    resumes skipped is not missed again.
 
     `missing` is null where nothing says how many there should be, or where records that are
     known to be missing, unlogged ranks or declared acts may be why they are.
@@ -33,6 +36,8 @@ def audit_later_epochs(facts: Facts, *, is_narrow: bool) -> tuple[LaterEpoch, ..
         own = lineage.filter(pl.col("generation") == row["generation"])
         base = None if first is None else lineage.filter(pl.col("generation") == first)
         missing, repeated = _missing(facts, own, base), _repeated(facts, own, base)
+        if missing and skipped_before is not None:
+            missing = max(0, missing - _known_to_be_skipped(skipped_before, row, own))
         found.append(
             LaterEpoch(
                 epoch=row["epoch"],
@@ -72,6 +77,15 @@ def _first_whole(facts: Facts, row: dict[str, object], *, is_narrow: bool) -> in
     present = facts.committed["generation"].unique()
     whole = table.filter(pl.col("generation").is_in(present.implode()))["generation"].min()
     return whole if isinstance(whole, int) else None
+
+
+def _known_to_be_skipped(skipped: pl.DataFrame, row: dict[str, object], own: pl.DataFrame) -> int:
+    """Count the samples of an epoch that an earlier resume skipped and nothing made up for."""
+    of_epoch = skipped.filter(
+        pl.col("epoch").eq_missing(pl.lit(row["epoch"], pl.Int32)),
+        pl.col("source").eq_missing(pl.lit(row["source"], pl.String)),
+    )
+    return of_epoch.unique().join(own, on="sample_id", how="anti").height
 
 
 def _is_excused(facts: Facts) -> bool:

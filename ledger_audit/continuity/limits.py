@@ -68,6 +68,8 @@ class Circumstances:
     has_commits: bool = True
     is_narrow: bool = False
     """Only a window of steps was read."""
+    skipped_before: pl.DataFrame | None = None
+    """What earlier resumes of the lineage skipped: source, epoch, sample_id."""
 
 
 def find_limits(

@@ -76,7 +76,9 @@ def audit_resume(
     classified = classify(facts, contract.order)
     disordered = out_of_order(classified.resumed, facts.known.windows)
     positions = audit_positions(facts)
-    later = audit_later_epochs(facts, is_narrow=around.is_narrow)
+    later = audit_later_epochs(
+        facts, is_narrow=around.is_narrow, skipped_before=around.skipped_before
+    )
     moved = classified.resumed.filter(pl.col("worst") == Resumed.MOVED)["record"].n_unique()
     unordered = disorder(contract.order, moved, disordered["record"].n_unique(), facts)
     limits = limit_rules.find_limits(facts, classified, positions, later, unordered, around)
