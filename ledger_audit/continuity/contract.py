@@ -47,7 +47,7 @@ class Contract:
 DIFF = Contract(order="relative")
 GATE = Contract(order="step")
 
-NOTHING_HOLDS = ("mixed-attempt", "resume-step-mismatch", "lineage-assumed")
+NOTHING_HOLDS = ("mixed-attempt", "resume-step-mismatch", "parent-missing", "lineage-assumed")
 """Limits under which nothing found can be trusted: the windows themselves may be wrong."""
 
 

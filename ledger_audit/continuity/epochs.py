@@ -153,7 +153,7 @@ def ends_of(
         by_source: epochs are counted by source.
         size: N, or null.
         left_out: samples that were deliberately skipped: an epoch is over without them.
-        largest_padding: the most sequences that a sampler may repeat at its end.
+        largest_padding: the most sequences that a sampler repeats at its end; 0 without N.
 
     Returns:
         generation, over, last_step (null if the window has no record of it), ends_from (the first

@@ -111,7 +111,7 @@ def _ends(
         by_epoch="epoch" in known.columns,
         by_source="source" in known.columns,
         size=size,
-        largest_padding=recipe.largest_padding(size),
+        largest_padding=0 if size is None else recipe.largest_padding(size),
         left_out=declared.left_out(known.windows.resumed.attempts, known.windows.checkpoint_step),
     )
 

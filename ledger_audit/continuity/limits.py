@@ -21,8 +21,9 @@ STREAM = (ClauseName.PROMISE, ClauseName.ORDER, ClauseName.UNEXPECTED)
 EVERYTHING = tuple(ClauseName)
 
 LIMITS: dict[str, tuple[tuple[ClauseName, ...], str]] = {
-    "mixed-attempt": (EVERYTHING, "one start event, or equal ones, for every rank of the attempt"),
+    "mixed-attempt": (EVERYTHING, "start events, and files, of one launch under each label"),
     "resume-step-mismatch": (EVERYTHING, "a start event that names the checkpoint really loaded"),
+    "parent-missing": (EVERYTHING, "the ledger of the attempt that was resumed from"),
     "lineage-assumed": (EVERYTHING, "start events with resumed_from"),
     "no-whole-reference-step": (
         STREAM,
@@ -97,8 +98,11 @@ def _of_attempts(facts: Facts) -> list[Limit]:
     windows = facts.known.windows
     found = []
     for attempt in {one.label: one for side in windows.sides for one in side.attempts}.values():
+        if attempt.is_absent:
+            text = f"attempt {attempt.label}, which was resumed from, left nothing in this ledger"
+            found.append(limit("parent-missing", text))
         if attempt.disagreement is not None:
-            text = f"start events of attempt {attempt.label} disagree on {attempt.disagreement}"
+            text = f"attempt {attempt.label} contradicts itself on {attempt.disagreement}"
             found.append(limit("mixed-attempt", text))
         if attempt.is_assumed:
             text = f"no start event says where attempt {attempt.label} resumed from"
@@ -250,7 +254,10 @@ def _of_identity(facts: Facts, around: Circumstances) -> list[Limit]:
     known = facts.known
     found = []
     if not around.has_commits:
-        text = "the ledger has no commit event: a step that every rank reached counts as committed"
+        text = (
+            "the ledger has no commit event: what every rank reached counts as committed, "
+            "except the last step of an attempt without an end"
+        )
         found.append(limit("commits-assumed", text))
     if known.left_out:
         text = f"{', '.join(known.left_out)} is not logged in every window and was not compared"

@@ -48,6 +48,8 @@ class Attempt:
     """What the start events contradict each other about; null: nothing."""
     loaded_at: int | None = None
     """The last step that a later attempt resumed it from: committed up to it by that fact."""
+    is_absent: bool = False
+    """Nothing of it is in the ledger: only its child names it."""
     is_assumed: bool = False
     """No start event tells where it resumed from: its first record does."""
 
@@ -153,7 +155,7 @@ def reconstruct(
         )
     chain = [max(leaves, key=_age)]
     while (origin := _holder(chain[-1], attempts)) is not None:
-        known = attempts.get(origin, Attempt(origin))
+        known = attempts.get(origin, Attempt(origin, is_absent=True))
         if known in chain:
             raise UnreadableError(
                 f"attempt {chain[-1].label} resumes from its own descendant {origin}",
@@ -243,13 +245,22 @@ def _attempt(
     is_assumed = not starts and previous is not None and first_step is not None
     if is_assumed and previous is not None and first_step is not None:
         origin = (previous.label, first_step - 1)
+    for kind, _, data, _ in events:
+        if kind == "declare":
+            _declared(data, label)
+    world_size = _field(first, "world_size", int, label)
+    if world_size is not None and world_size < 1:
+        raise UnreadableError(
+            f"attempt {label}: 'world_size' of its start event is {world_size}",
+            hint="a job has at least one rank; leave it out where it is not known",
+        )
     logged = _field(first, "logged_ranks", list, label)
     times = [row["time_ns"] for kind, _, _, row in events if kind == "start" and row["time_ns"]]
     return Attempt(
         label=label,
         parent=None if origin is None else origin[0],
         resumed_at=None if origin is None else origin[1],
-        world_size=_field(first, "world_size", int, label),
+        world_size=world_size,
         logged=None if logged is None else frozenset(logged),
         fingerprint=_field(first, "fingerprint", dict, label) or {},
         has_end=any(kind == "end" for kind, *_ in events),
@@ -301,12 +312,34 @@ def _origin(start: Mapping[str, Any], label: str) -> tuple[str, int] | None:
     origin = start.get("resumed_from")
     if origin is None:
         return None
-    if not isinstance(origin, dict) or type(origin.get("step")) is not int:
+    is_right = isinstance(origin, dict) and type(origin.get("step")) is int
+    if not is_right or origin["step"] < 0 or type(origin.get("attempt")) not in (str, int):
         raise UnreadableError(
             f"attempt {label}: 'resumed_from' of its start event is {origin!r}",
-            hint='write {"attempt": LABEL, "step": N} or null',
+            hint='write {"attempt": LABEL, "step": N} with N from 0, or null',
         )
-    return str(origin.get("attempt")), origin["step"]
+    return str(origin["attempt"]), origin["step"]
+
+
+def _declared(data: Mapping[str, Any], label: str) -> None:
+    """Refuse a declared act whose shape says something else than it means."""
+    skip = data.get("skip")
+    is_right = skip is None or isinstance(skip, dict)
+    parts = [data, *(part for part in data.values() if isinstance(part, dict))]
+    for part in parts:
+        for name in ("ids", "positions", "sources"):
+            is_right &= isinstance(part.get(name), list | None)
+    places = (skip.get("positions") or []) if is_right and skip else []
+    is_right &= all(
+        type(one) is int or (isinstance(one, list) and [int, int] == [type(end) for end in one])
+        for one in places
+    )
+    if not is_right:
+        raise UnreadableError(
+            f"attempt {label}: the 'data' of a declare event is {dict(data)!r}",
+            hint='lists in "ids", "positions" (single ones and [from, to) pairs) and "sources"; '
+            "docs/ledger-format.md has examples",
+        )
 
 
 def _distinct(

@@ -127,7 +127,7 @@ def _report(
         shift=_shift(facts, classified, evidence, disordered.is_empty()),
         positions=evidence.positions,
         later_epochs=evidence.later_epochs,
-        findings=tuple(_findings(classified, disordered)),
+        findings=tuple(_findings(classified, disordered, facts.known.columns)),
         limits=evidence.limits,
         fingerprint_changes=_fingerprint_changes(windows),
     )
@@ -232,15 +232,19 @@ def _shift(facts: Facts, classified: Classified, evidence: Evidence, is_ordered:
     )
 
 
-def _findings(classified: Classified, disordered: pl.DataFrame) -> list[Finding]:
-    found = []
+def _findings(
+    classified: Classified, disordered: pl.DataFrame, columns: tuple[str, ...]
+) -> list[Finding]:
+    found: list[Finding] = []
     for code, clause in _FOUND.items():
         rows = classified.resumed if code in set(Resumed) else classified.expected
         found += runs(rows.filter(pl.col("worst") == code), str(code), clause)
     found += runs(disordered, str(Overlay.OUT_OF_ORDER), ClauseName.ORDER)
     misplaced = classified.resumed.filter("misplaced")
     found += runs(misplaced, str(Overlay.MISPLACED), ClauseName.PLACEMENT)
-    return found
+    if "token_start" in columns:
+        return found
+    return [replace(one, amount=replace(one.amount, tokens=None)) for one in found]
 
 
 def _fingerprint_changes(windows: Windows) -> tuple[tuple[str, Any, Any], ...]:

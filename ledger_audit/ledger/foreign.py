@@ -74,7 +74,7 @@ def read_arrow(path: Path) -> tuple[pa.Table, bool]:
             return pa.ipc.open_file(data).read_all(), False
         reader = pa.ipc.open_stream(data)
     except (pa.ArrowInvalid, OSError) as problem:
-        if data.read_at(4, 0) == ARROW_MESSAGE:
+        if ARROW_MESSAGE.startswith(data.read_at(4, 0)):
             return pa.table({}), True
         raise UnreadableError(
             f"{path}: is not an Arrow IPC stream ({problem})",

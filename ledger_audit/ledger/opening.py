@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from ledger_audit.errors import UnreadableError
 from ledger_audit.ledger import foreign, store
 from ledger_audit.ledger.reader import Ledger, collect
-from ledger_audit.ledger.schema import EVENTS, FORMAT, SAMPLE_ID
+from ledger_audit.ledger.schema import EVENTS, FORMAT, SAMPLE_ID, events_schema
 from ledger_audit.model import Unread
 
 
@@ -132,16 +132,16 @@ def _open_foreign(
         for (label,), rows in events.partition_by("attempt", as_dict=True).items():
             parts.events.setdefault(str(label), []).append(rows.lazy())
     else:
+        events = pl.DataFrame(schema=events_schema())
         frame, is_torn = foreign.scan(path)
         conformed = foreign.conform(frame, path, columns=columns, attempt=attempt)
         samples = collect(conformed, str(path))
-    if samples.is_empty():
-        return
     for (label,), rows in samples.partition_by("attempt", as_dict=True).items():
         parts.add_samples(path, str(label), rows.lazy(), None)
     if is_torn:  # at its end, so it is the newest of its attempts that lost something
-        label = samples["attempt"][-1]
-        parts.add_torn(path, label, samples.filter(attempt=label)["step"].max())
+        lines = samples if samples.height else events
+        label = lines["attempt"][-1] if lines.height else "0"
+        parts.add_torn(path, label, lines.filter(attempt=label)["step"].max())
 
 
 def _open_native(roots: Sequence[Path], parts: _Parts) -> None:

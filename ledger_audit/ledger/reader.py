@@ -95,9 +95,12 @@ class Ledger:
         """Give every used record of an attempt whose `sample_id` is among `ids`."""
         if ids.is_empty():
             return self.records("", 0)
-        return _once(
-            collect(self._used(attempt).filter(pl.col(SAMPLE_ID).is_in(ids.implode())), self.name),
-            self.name,
+        rows = collect(
+            self._used(attempt).filter(pl.col(SAMPLE_ID).is_in(ids.implode())), self.name
+        )
+        # the rest of their micro-batches was not read: the order of writing stands for a row
+        return _once(_sound(rows, self.name), self.name).with_columns(
+            row=pl.coalesce("row", pl.col("seq").cast(pl.Int32, strict=False))
         )
 
     def extents(self) -> pl.DataFrame:
