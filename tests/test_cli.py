@@ -1,7 +1,6 @@
 """Options in, exit code out: every way a run can end."""
 
 import contextlib
-import os
 import signal
 import subprocess
 import sys
@@ -174,27 +173,31 @@ def test_a_closed_pipe_is_no_traceback() -> None:
 
 def test_an_interrupt_is_no_verdict(tmp_path: Path) -> None:
     """Ctrl-C ends a run with 130, neither 0 nor 1."""
-    pipe = tmp_path / "endless.jsonl"
-    os.mkfifo(pipe)
-    program = f"trap - INT; exec {sys.executable} -m ledger_audit diff {pipe}"
+    log = tmp_path / "long.jsonl"
+    log.write_text('{"rank":0,"step":1,"slot":0,"sample_id":1}\n' * 1_500_000)
+    program = f"trap - INT; exec {sys.executable} -m ledger_audit diff {log}"
     process = subprocess.Popen(
         ["bash", "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT
     )
-    line = '{"rank":0,"step":1,"slot":0,"sample_id":1}\n'
-    with contextlib.suppress(BrokenPipeError), pipe.open("w", buffering=1) as log:
-        log.write(line)
-        signalled = False
-        for _ in range(3000):
-            log.write(line)
-            if not signalled:
-                process.send_signal(signal.SIGINT)
-                signalled = True
-            time.sleep(0.01)
-    out, err = process.communicate(timeout=30)
+    open_files = Path(f"/proc/{process.pid}/fd")
+    while process.poll() is None and str(log) not in _opened(open_files):
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
 
     assert 130 == process.returncode
     assert b"" == out
     assert b"Traceback" not in err
+
+
+def _opened(folder: Path) -> set[str]:
+    """List what a process has open; it may close a file meanwhile."""
+    found = set()
+    with contextlib.suppress(OSError):
+        for link in folder.iterdir():
+            with contextlib.suppress(OSError):
+                found.add(str(link.readlink()))
+    return found
 
 
 def test_ids_cannot_steer_the_terminal(tmp_path: Path) -> None:

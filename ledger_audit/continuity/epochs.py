@@ -11,6 +11,9 @@ import polars as pl
 from ledger_audit.continuity.frames import IS_USED, SEQUENCE, Side
 from ledger_audit.continuity.identity import Keyed
 
+_MOST = 1 << 31
+"""More than any count of ranks, sequences or slots: what says more is not believed."""
+
 
 @dataclass(frozen=True)
 class Recipe:
@@ -68,7 +71,9 @@ def recipe_of(side: Side) -> Recipe:
 
 
 def _counts(found: list[object]) -> tuple[int, ...]:
-    return tuple(sorted({value for value in found if isinstance(value, int) and value > 0})) or (1,)
+    return tuple(
+        sorted({value for value in found if isinstance(value, int) and 0 < value < _MOST})
+    ) or (1,)
 
 
 def logged_size(known: Keyed) -> int | None:
@@ -158,7 +163,7 @@ def ends_of(
     Returns:
         generation, over, last_step (null if the window has no record of it), ends_from (the first
         step of its end), tail_repeats (sequences in its end that repeat, unvoided), distinct (keys
-        used, committed ones included), before (keys that were committed).
+        used, committed ones included), before (those used before the attempt in which it ends).
     """
     used = rows.filter(IS_USED, ~pl.col("beyond"))
     table = pl.concat(
@@ -191,9 +196,12 @@ def ends_of(
 
 
 def _distinct(used: pl.DataFrame, committed: pl.DataFrame) -> pl.DataFrame:
-    """Count, by generation, the distinct keys used before and after, and those used before."""
+    """Count, by generation, all distinct keys, and those used before its last attempt."""
     consumed = committed.filter(IS_USED).select("generation", "key", is_before=pl.lit(value=True))
-    later = used.select("generation", "key", is_before=pl.lit(value=False))
+    last = used.sort("step").group_by("generation").agg(pl.col("attempt").last().alias("ends_in"))
+    later = used.join(last, on="generation").select(
+        "generation", "key", is_before=pl.col("attempt") != pl.col("ends_in")
+    )
     return (
         pl.concat([consumed, later])
         .group_by("generation")

@@ -79,8 +79,11 @@ def gather(known: Keyed, pairs: pl.DataFrame) -> Facts:
         size=size,
         recipe=recipe,
         reference_recipe=reference_recipe,
-        is_redealt=known.windows.committed.within.height > 0
-        and epochs.recipe_of(known.windows.committed) != recipe,
+        is_redealt=len(recipe.ranks) > 1
+        or (
+            known.windows.committed.within.height > 0
+            and epochs.recipe_of(known.windows.committed) != recipe
+        ),
         whole_through=through,
         coverage=coverage,
         missing=_SEVERAL if known.windows.resumed.torn else known.windows.resumed.missing,
@@ -164,7 +167,12 @@ def _with_reference(
     resumed: pl.DataFrame, reference: pl.DataFrame, pairs: pl.DataFrame
 ) -> pl.DataFrame:
     places = reference.select(
-        ref="order", ref_step="step", ref_rank="rank", ref_slot="slot", ref_beyond="beyond"
+        ref="order",
+        ref_step="step",
+        ref_rank="rank",
+        ref_slot="slot",
+        ref_beyond="beyond",
+        ref_fate="fate",
     )
     partners = pairs.rename({"reference": "ref", "resumed": "order"}).join(places, on="ref")
     return resumed.join(partners, on="order", how="left", maintain_order="left")

@@ -7,11 +7,13 @@ sample moves nothing, and a lane that only replays lags.
 
 import polars as pl
 
-from ledger_audit.continuity.facts import Facts
+from ledger_audit.continuity.facts import Facts, sequences
 from ledger_audit.continuity.frames import IS_USED, SEQUENCE
 
 END = 1 << 62
 """The place after everything that the reference holds."""
+
+_PLACE = ("step", "rank", "place")
 
 
 def moved_past(facts: Facts, *, by_place: bool) -> pl.DataFrame:
@@ -79,25 +81,8 @@ def _lanes(facts: Facts) -> pl.DataFrame:
     """
     resumed = facts.resumed.filter(~pl.col("beyond"))
     lanes = facts.reference.select("rank").unique()
-    matched = (
-        resumed.filter(pl.col("ref").is_not_null())
-        .group_by("step", pl.col("ref_rank").alias("rank"))
-        .agg(pl.col("ref_step").min().alias("place"))
-    )
-    used = resumed.filter(IS_USED)
-    is_off = pl.col("ref").is_null() & ~pl.col("consumed")
-    if _world_changed(facts):
-        ended = used.group_by("step").agg(is_off.all().alias("off")).filter("off")
-        ended = ended.join(lanes, how="cross")
-    else:
-        ended = used.group_by("step", "rank").agg(is_off.all().alias("off")).filter("off")
-    ended = ended.join(matched, on=["step", "rank"], how="anti")
-    places = pl.concat(
-        [
-            matched.select("step", "rank", "place"),
-            ended.select("step", "rank", place=pl.lit(END, pl.Int64)),
-        ]
-    )
+    is_redealt = _world_changed(facts)
+    places = pl.concat([_matched(resumed, lanes, is_redealt), _ended(facts, lanes, is_redealt)])
     frontiers = _furthest(places, "rank")
     if not _batch_shrank(facts):
         return frontiers
@@ -108,6 +93,59 @@ def _lanes(facts: Facts) -> pl.DataFrame:
     )
     return frontiers.join(drawn, on="frontier", how="left").select(
         "rank", "frontier", pl.max_horizontal("reached_at", "drawn_at").alias("reached_at")
+    )
+
+
+def _matched(resumed: pl.DataFrame, lanes: pl.DataFrame, is_redealt: bool) -> pl.DataFrame:
+    """
+    Give the place that each step gives a lane by its matched records: step, rank, place.
+
+    Where the world size changed, the lanes are dealt anew and move as one: a lane that no rank
+    goes on with is left behind by the others.
+    """
+    matched = resumed.filter(pl.col("ref").is_not_null())
+    place = pl.col("ref_step").min().alias("place")
+    if is_redealt:
+        return matched.group_by("step").agg(place).join(lanes, how="cross").select(_PLACE)
+    return matched.group_by("step", pl.col("ref_rank").alias("rank")).agg(place).select(_PLACE)
+
+
+def _ended(facts: Facts, lanes: pl.DataFrame, is_redealt: bool) -> pl.DataFrame:
+    """Give the lanes that a step has left behind for good: step, rank, place (the end)."""
+    resumed = facts.resumed.filter(~pl.col("beyond"))
+    used = resumed.filter(IS_USED)
+    is_off = pl.col("ref").is_null() & ~pl.col("consumed")
+    if is_redealt:
+        ended = used.group_by("step").agg(is_off.all().alias("off")).filter("off")
+        # what the crash cut off the reference's last step may be what stands there instead
+        held = int(sequences(facts.reference)["n"].sum()) + _cut_off(facts)
+        ended = ended.join(facts.coverage.filter(pl.col("used") > held), on="step", how="semi")
+        ended = ended.join(lanes, how="cross")
+    else:
+        ended = used.group_by("step", "rank").agg(is_off.all().alias("off")).filter("off")
+        matched = _matched(resumed, lanes, is_redealt)
+        ended = ended.join(matched, on=["step", "rank"], how="anti")
+    return ended.select("step", "rank", place=pl.lit(END, pl.Int64)).select(_PLACE)
+
+
+def _cut_off(facts: Facts) -> int:
+    """Count what ranks may have used in reference steps that are not whole, and did not log."""
+    side = facts.known.windows.reference
+    through = facts.whole_through
+    after = facts.known.windows.checkpoint_step if through is None else through
+    counts = (
+        facts.reference.filter(pl.col("step") > after, ~pl.col("beyond"))
+        .group_by("attempt", "step", "rank")
+        .agg(pl.struct(SEQUENCE).n_unique().alias("n"))
+        .group_by("attempt", "step")
+        .agg(pl.col("n").sum().alias("there"), pl.col("n").max().alias("fullest"))
+    )
+    attempts = {one.label: one for one in side.attempts}
+    return sum(
+        max(0, fullest * len(attempts[label].participants(step)) - there)
+        for label, step, there, fullest in counts.select(
+            "attempt", "step", "there", "fullest"
+        ).iter_rows()
     )
 
 

@@ -47,7 +47,7 @@ def judge_narrowly(
     audited = _audited(windows, source, index, contract, around)
     wider = _looked_up(windows, source, index, audited, first=first, last=last)
     audited = _audited(wider, source, index, contract, around)
-    if audited.has_repeats:
+    if audited.needs_more:
         return judge_whole(source, index, contract)
     return replace(audited.report, read_steps=(max(0, first), last))
 
@@ -161,8 +161,9 @@ def _looked_up(
     unmatched = rows.filter(IS_USED, pl.col("ref").is_null())["sample_id"]
     awaited = expected.filter(pl.col("resumed").is_null())["sample_id"]
     chain, step = source.lineage.chain, pl.col("step")
+    either = pl.concat([unmatched, awaited]).unique()
     committed = [
-        (one, source.lookup(one.label, unmatched).filter(step < first, step <= until))
+        (one, source.lookup(one.label, either).filter(step < first, step <= until))
         for position, one in enumerate(chain[:index])
         if (until := source.lineage.until(position, index)) is not None
     ]

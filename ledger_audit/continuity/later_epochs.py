@@ -54,6 +54,7 @@ def audit_later_epochs(
 def _began_in_view(facts: Facts) -> pl.Expr:
     """An earlier epoch of the same source is in view: this one's beginning was read, too."""
     seen = pl.concat([facts.committed, facts.resumed.select(facts.committed.columns)])
+    seen = seen.filter(~pl.col("beyond"))
     groups = ["source"] if "source" in facts.known.columns else []
     first = seen.group_by(groups or [pl.lit(0)]).agg(pl.col("epoch").min().alias("first"))
     if not groups:
@@ -64,17 +65,17 @@ def _began_in_view(facts: Facts) -> pl.Expr:
 
 
 def _first_whole(facts: Facts, row: dict[str, object], *, is_narrow: bool) -> int | None:
-    """Find the first epoch of the same source that began and ended before the checkpoint."""
+    """Find the first epoch of the same source that is over, before or after the resume."""
     table = facts.ends.filter(
         "over",
-        pl.col("last_step").is_null(),
+        pl.col("epoch") < pl.lit(row["epoch"]),
         pl.col("source").eq_missing(pl.lit(row["source"], pl.String))
         if "source" in facts.known.columns
         else pl.lit(value=True),
     )
     if is_narrow:
         table = table.filter(_began_in_view(facts))
-    present = facts.committed["generation"].unique()
+    present = facts.ends.filter(pl.col("distinct") > 0)["generation"]
     whole = table.filter(pl.col("generation").is_in(present.implode()))["generation"].min()
     return whole if isinstance(whole, int) else None
 
@@ -115,9 +116,13 @@ def _repeated(facts: Facts, own: pl.DataFrame, base: pl.DataFrame | None) -> int
     repeats = used.height - used["key"].n_unique()
     size = facts.size if base is None else base["key"].n_unique()
     allowed = facts.recipe.largest_padding(size)
+    if facts.is_redealt:  # what is padded may be the rest of the epoch
+        allowed = max(allowed, max(facts.recipe.units) - 1)
     if base is not None:
         before = base.filter(~pl.col("is_void"))
-        allowed = max(allowed, before.height - before["key"].n_unique())
+        repeated = before.height - before["key"].n_unique()
+        if repeated > allowed:  # by design: what is dropped at an epoch's end may differ
+            allowed = repeated + facts.recipe.global_batch
     elif facts.repeats_by_design:
         return None
     return max(0, repeats - allowed)

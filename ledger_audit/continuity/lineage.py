@@ -15,6 +15,9 @@ import polars as pl
 
 from ledger_audit.errors import UnreadableError
 
+MOST_RANKS = 1_000_000
+"""More than any job has: what a file claims must not decide how much memory is used."""
+
 
 @dataclass(frozen=True)
 class Attempt:
@@ -248,33 +251,18 @@ def _attempt(
     for kind, _, data, _ in events:
         if kind == "declare":
             _declared(data, label)
-    world_size = _field(first, "world_size", int, label)
-    if world_size is not None and world_size < 1:
-        raise UnreadableError(
-            f"attempt {label}: 'world_size' of its start event is {world_size}",
-            hint="a job has at least one rank; leave it out where it is not known",
-        )
     logged = _field(first, "logged_ranks", list, label)
     times = [row["time_ns"] for kind, _, _, row in events if kind == "start" and row["time_ns"]]
     return Attempt(
         label=label,
         parent=None if origin is None else origin[0],
         resumed_at=None if origin is None else origin[1],
-        world_size=world_size,
+        world_size=_world_size(first, label),
         logged=None if logged is None else frozenset(logged),
         fingerprint=_field(first, "fingerprint", dict, label) or {},
         has_end=any(kind == "end" for kind, *_ in events),
         started_ns=min(times, default=None),
-        memberships=tuple(
-            sorted(
-                {
-                    (step or 0, frozenset(_field(data, "ranks", list, label) or ()))
-                    for kind, step, data, _ in events
-                    if kind == "membership"
-                },
-                key=lambda change: (change[0], sorted(change[1])),
-            )
-        ),
+        memberships=_memberships(events, label),
         declares=_distinct(events, "declare"),
         lost=tuple(
             (step, _field(data, "records", int, label) or 0)
@@ -306,6 +294,26 @@ def _field(data: Mapping[str, Any], name: str, kind: type[Kind], label: str) -> 
             hint="docs/ledger-format.md describes the data of every event",
         )
     return value
+
+
+def _world_size(start: Mapping[str, Any], label: str) -> int | None:
+    world_size = _field(start, "world_size", int, label)
+    if world_size is not None and not 1 <= world_size <= MOST_RANKS:
+        raise UnreadableError(
+            f"attempt {label}: 'world_size' of its start event is {world_size}",
+            hint=f"a job has 1 to {MOST_RANKS} ranks; leave it out where it is not known",
+        )
+    return world_size
+
+
+def _memberships(events: Sequence[_Event], label: str) -> tuple[tuple[int, frozenset[int]], ...]:
+    """Give the ranks that take part from a step on; every rank may say the same."""
+    changes = {
+        (step or 0, frozenset(_field(data, "ranks", list, label) or ()))
+        for kind, step, data, _ in events
+        if kind == "membership"
+    }
+    return tuple(sorted(changes, key=lambda change: (change[0], sorted(change[1]))))
 
 
 def _origin(start: Mapping[str, Any], label: str) -> tuple[str, int] | None:

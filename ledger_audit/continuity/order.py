@@ -43,7 +43,8 @@ def out_of_order(resumed: pl.DataFrame, windows: Windows) -> pl.DataFrame:
         The rows of `resumed` that are out of order.
     """
     excused = declared.reordered(windows.resumed.attempts, windows)
-    matched = resumed.filter(IS_USED, pl.col("ref").is_not_null(), ~excused).sort(
+    is_kept = pl.col("ref_fate").ne_missing("void")  # a void try may match another pass's use
+    matched = resumed.filter(IS_USED, pl.col("ref").is_not_null(), is_kept, ~excused).sort(
         "step", "ref_step", "order"
     )
     if (matched["ref_step"] == matched["step"]).all():

@@ -56,11 +56,21 @@ class Audited:
     classified: Classified
 
     @property
-    def has_repeats(self) -> bool:
-        """Some record repeats a sample and is neither matched nor void."""
-        rows = self.classified.resumed
+    def needs_more(self) -> bool:
+        """
+        The windows do not explain what they hold: more than a window of steps must be read.
+
+        A record repeats a sample and is neither matched nor void, or has its match beyond the
+        window.
+        """
+        rows, expected = self.classified.resumed, self.classified.expected
         repeat = pl.col("consumed") | pl.col("used_before") | pl.col("in_reference")
-        return rows.filter(IS_USED, pl.col("ref").is_null(), repeat).height > 0
+        beyond = self.facts.resumed.filter("beyond")["order"]
+        return (
+            rows.filter(IS_USED, pl.col("ref").is_null(), repeat).height > 0
+            or rows.filter("ref_beyond").height > 0
+            or expected.filter(pl.col("resumed").is_in(beyond.implode())).height > 0
+        )
 
 
 def audit_resume(

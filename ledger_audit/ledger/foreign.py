@@ -109,6 +109,12 @@ def scan(path: Path) -> tuple[pl.LazyFrame, bool]:
             return pl.scan_parquet(path, hive_partitioning=False, glob=False), False
         if kind == "csv":
             rows = pl.read_csv(path, infer_schema_length=None, glob=False)
+            twice = [name for name in rows.columns if "_duplicated_" in name]
+            if twice:
+                raise UnreadableError(
+                    f"{path}: the column {twice[0].rsplit('_duplicated_', 1)[0]!r} is there twice",
+                    hint="name every column once",
+                )
             # without a row nothing tells the type of a column: any will do
             return (rows if rows.height else rows.cast(pl.Null)).lazy(), False
         table, is_torn = read_arrow(path)
@@ -228,7 +234,12 @@ def read_json_lines(
                     is_torn = True  # the writer died inside its last line
                     break
                 raise rows.error(number, f"is not JSON ({problem})") from problem
-            rows.add(number, line)
+            except RecursionError as problem:
+                raise rows.error(number, "is nested too deeply") from problem
+            try:
+                rows.add(number, line)
+            except (RecursionError, UnicodeError) as problem:
+                raise rows.error(number, f"cannot be read ({problem})") from problem
     return rows.samples(), rows.events(), is_torn
 
 
@@ -323,8 +334,8 @@ class _Rows:
     def _frame(self, columns: dict[str, list[Any]], schema: dict[str, pl.DataType]) -> pl.DataFrame:
         try:
             return pl.DataFrame(columns, schema=schema, strict=True)
-        except (pl.exceptions.PolarsError, OverflowError, TypeError) as problem:
+        except (pl.exceptions.PolarsError, OverflowError, TypeError, UnicodeError) as problem:
             raise UnreadableError(
-                f"{self.path}: a number does not fit its column: {problem}",
+                f"{self.path}: a number or a text does not fit its column: {problem}",
                 hint="docs/ledger-format.md names the type of each column",
             ) from problem

@@ -47,6 +47,8 @@ def open_ledger(
         _open_native(native, parts)
     for root in roots:
         if root not in native:
+            if not root.is_dir():
+                store.check_regular(root)
             files = store.foreign_files(root) if root.is_dir() else [root]
             for file in files:
                 _open_foreign(file, parts, columns or {}, attempt)

@@ -20,6 +20,8 @@ from ledger_audit.ledger.schema import (
 from ledger_audit.model import Unread
 
 _TRY_KINDS = ("commit", "void")
+MOST_RECORDS = 1 << 40
+"""More than one rank can use in one step."""
 
 
 @dataclass(frozen=True)
@@ -67,12 +69,18 @@ class Ledger:
         if frame is None:
             frame = pl.LazyFrame(schema=events_schema())
         said = pl.col("data").str.json_path_match("$.samples").cast(pl.Int64, strict=False)
-        return collect(
+        tries = collect(
             frame.filter(pl.col("kind").is_in(_TRY_KINDS), _within(first_step, last_step)).select(
                 "attempt", "rank", "seq", "step", "kind", said.alias("samples")
             ),
             self.name,
         )
+        if ((tries["samples"] < 0) | (tries["samples"] > MOST_RECORDS)).any():
+            raise UnreadableError(
+                f"{self.name}: attempt {attempt} has a commit with impossible 'samples'",
+                hint="a commit's 'samples' is the number of records of its try",
+            )
+        return tries
 
     def has_commits(self) -> bool:
         """Tell whether any attempt left a commit event."""

@@ -65,9 +65,24 @@ def is_ledger_folder(path: Path) -> bool:
     return path.is_dir() and any(path.glob("attempt=*"))
 
 
+def check_regular(path: Path) -> None:
+    """
+    Refuse what is no file: a pipe or a device never ends, a broken link holds nothing.
+
+    Raises:
+        UnreadableError: it is not a regular file.
+    """
+    if not path.is_file():
+        raise UnreadableError(
+            f"{path}: is not a regular file", hint="give the file itself, or move this away"
+        )
+
+
 def foreign_files(path: Path) -> list[Path]:
     """List the readable files of a folder that our writer did not make, by name."""
     files = sorted(file for file in path.iterdir() if file.suffix.lower() in SUFFIXES)
+    for file in files:
+        check_regular(file)
     if not files:
         raise UnreadableError(
             f"{path}: holds neither attempt=… folders nor a file of a known format",
@@ -86,13 +101,18 @@ def segments(root: Path) -> list[Segment]:
     found = []
     for folder in sorted(root.glob("attempt=*")):
         attempt = unquote(folder.name.removeprefix("attempt="))
+        if not attempt or not folder.is_dir():
+            raise UnreadableError(
+                f"{folder}: is not the folder of an attempt with a label",
+                hint="an attempt's folder is named attempt=LABEL; move this out of the ledger",
+            )
         for path in sorted(folder.iterdir()):
             if path.name.startswith(".") or path.suffix in {".tmp", ".part"}:
                 continue  # a seal in progress: its name is not yet given
             match = _SEGMENT.fullmatch(path.name)
-            if match is None:
+            if match is None or not path.is_file():
                 raise UnreadableError(
-                    f"{path}: not named like a segment",
+                    f"{path}: not a file that is named like a segment",
                     hint="move it out of the ledger, or name it TABLE-WRITER-NNNNNN.parquet",
                 )
             table: Literal["samples", "events"] = (
@@ -138,7 +158,8 @@ def gaps(kept: Iterable[Segment], replaced: Mapping[Path, frozenset[str]]) -> li
     List the segments that a writer must have written and that are not there.
 
     A writer numbers its segments from 0 without a gap, so a hole below the largest number is a
-    lost file. The path of a missing segment is the sealed one that was expected.
+    lost file. A run of missing numbers is one entry; its path is the sealed file that was
+    expected, with the first and the last number.
     """
     numbers: dict[tuple[Path, str, str, str], set[int]] = {}
     for segment in kept:
@@ -151,10 +172,14 @@ def gaps(kept: Iterable[Segment], replaced: Mapping[Path, frozenset[str]]) -> li
                 numbers.setdefault(other, set()).add(int(match["number"]))
     missing = []
     for (folder, attempt, table, writer), present in sorted(numbers.items()):
-        for number in sorted(set(range(max(present))) - present):
-            kind: Literal["samples", "events"] = "samples" if table == "samples" else "events"
-            path = folder / f"{table}-{writer}-{number:06d}.parquet"
-            missing.append(Segment(path, attempt, kind, writer, number))
+        kind: Literal["samples", "events"] = "samples" if table == "samples" else "events"
+        expected = 0
+        for number in sorted(present):
+            if number > expected:
+                names = f"{expected:06d}" + (f"..{number - 1:06d}" if number - 1 > expected else "")
+                path = folder / f"{table}-{writer}-{names}.parquet"
+                missing.append(Segment(path, attempt, kind, writer, expected))
+            expected = number + 1
     return missing
 
 

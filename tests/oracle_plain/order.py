@@ -19,12 +19,12 @@ Block = dict[str, int] | None
 
 def out_of_order(case: Case) -> int:
     """Count matched records less the longest non-decreasing run of their reference steps."""
-    # Reading: void tries of the resume are not counted here.
+    # Reading: void tries are not counted here, of either side.
     # Decision: nor what was reset, reshuffled or blended anew by declaration.
     pairs = sorted(
         (row.step, mate.step)
         for row, mate in case.mate.items()
-        if not row.void and not freed(case, row)
+        if not row.void and not mate.void and not freed(case, row)
     )
     tails: list[int] = []
     for _, step in pairs:
