@@ -135,7 +135,10 @@ def _may_be_padding(facts: Facts) -> pl.Expr:
     be known to be over. Where it is logged, what is missing or not logged may make up both the
     padding's number and the end of the generation.
     """
-    is_few = pl.col("tail_repeats") <= facts.recipe.largest_padding(facts.size)
+    most = facts.recipe.largest_padding(facts.size)
+    if facts.is_redealt:  # the rest of the epoch may have been padded
+        most = max(most, max(facts.recipe.units) - 1)
+    is_few = pl.col("tail_repeats") <= most
     may_be = pl.col("at_last") & ~pl.col("covered") & is_few
     if facts.size is None:
         return pl.col("tail") | may_be
