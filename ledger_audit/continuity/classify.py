@@ -139,7 +139,9 @@ def _may_be_padding(facts: Facts) -> pl.Expr:
     if facts.is_redealt:  # the rest of the epoch may have been padded
         most = max(most, max(facts.recipe.units) - 1)
     is_few = pl.col("tail_repeats") <= most
-    may_be = pl.col("at_last") & ~pl.col("covered") & is_few
+    # a reference that deals the stream otherwise pads otherwise: it cannot vouch for the end
+    vouched = pl.col("covered") & pl.lit(not facts.is_redealt)
+    may_be = pl.col("at_last") & ~vouched & is_few
     if facts.size is None:
         return pl.col("tail") | may_be
     windows = facts.known.windows

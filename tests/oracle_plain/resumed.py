@@ -80,7 +80,9 @@ def padding(case: Case, row: Row, covered: bool) -> str | None:
     # Decision: where N is not logged, the epoch may be over with any padding, unless the reference
     # covers the step.
     if size is None:
-        return "repeat-unexplained" if count <= epochs.most(row.step) and not covered else None
+        # Decision: a reference that is dealt otherwise pads otherwise, and vouches for no end.
+        vouched = covered and not is_redealt(case, row)
+        return "repeat-unexplained" if count <= epochs.most(row.step) and not vouched else None
     unseen = END if case.to.sampled(row.step) else case.missing + sum(map(past_missing, case.past))
     share = len(case.to.members(row.step)) / (len(case.to.logged(row.step)) or 1)
     perhaps = len(epochs.distinct[epoch]) * share + (unseen if unseen < END else 0) >= size
@@ -88,15 +90,21 @@ def padding(case: Case, row: Row, covered: bool) -> str | None:
     return "repeat-unexplained" if doubtful else None
 
 
+def is_redealt(case: Case, row: Row) -> bool:
+    """Whether the resumed attempt deals to other ranks, micro-batches or slots than before."""
+    rounds = case.to_epochs.rounds(row.step)
+    before_it = Epochs(case.columns, [], list(case.past))
+    return any(before_it.rounds(other.step) != rounds for other in case.committed)
+
+
 def rest_paddings(case: Case, row: Row, size: int) -> set[int]:
     """How many repeats a sampler adds to what is left of an epoch, where it deals otherwise."""
     # Decision: after a restart with other ranks, micro-batches or slots, what is padded may be the
     # rest of the epoch, not the whole.
+    if not is_redealt(case, row):
+        return set()
     epochs = case.to_epochs
     rounds = epochs.rounds(row.step)
-    before_it = Epochs(case.columns, [], list(case.past))
-    if all(before_it.rounds(other.step) == rounds for other in case.committed):
-        return set()
     before = {case.key(other) for other in case.committed if epochs.of(other) == epochs.of(row)}
     return {-(size - len(before)) % each for each in rounds} - {0}
 

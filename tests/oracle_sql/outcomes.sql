@@ -146,6 +146,8 @@ WITH final AS (
            THEN pads(h.n - (SELECT count(DISTINCT com.key) FROM com WHERE com.ep = f.ep
                             AND com.fs IS NOT DISTINCT FROM f.fs), h.w, h.b, h.a, h.ds) END) END
          AS budgets,
+         EXISTS (FROM shape s JOIN com USING (side, attempt)
+                 WHERE (s.w, s.b, s.a) IS DISTINCT FROM (h.w, h.b, h.a)) AS redealt,
          CASE WHEN h.ds THEN h.w - 1 ELSE h.w * h.b * h.a - 1 END AS most,
          i.missing_records + i.unlogged_records AS dark
   FROM found f JOIN shape h ON h.side = f.side AND h.attempt = f.attempt
@@ -154,7 +156,7 @@ WITH final AS (
 SELECT fs, ep, step, over_ AND coalesce(list_contains(budgets, repeats), false) AS exact,
        over_ AND (budgets IS NULL OR len(list_filter(budgets,
          lambda n: n > repeats AND n <= repeats + dark)) > 0) AS unknown,
-       NOT over_ AND budgets IS NULL AND repeats <= most AS perhaps
+       NOT over_ AND budgets IS NULL AND repeats <= most AS perhaps, redealt
 FROM sized;
 
 -- Are ranks unlogged on either side? Then nothing is unexpected and no skip is proven.
@@ -172,7 +174,8 @@ SELECT r.id, r.rank, r.step, r.slot, r.key, r.void, p.b AS ref_id, f.step AS ref
   WHEN f.step IS NOT NULL THEN 'moved'
   WHEN u.atend AND d.exact THEN 'padding'
   WHEN u.atend AND d.unknown THEN 'repeat-unexplained'
-  WHEN u.repeat AND d.perhaps AND NOT t.covers THEN 'repeat-unexplained'
+  -- Decision: a reference that is dealt otherwise pads otherwise, and vouches for no end.
+  WHEN u.repeat AND d.perhaps AND (d.redealt OR NOT t.covers) THEN 'repeat-unexplained'
   WHEN u.consumed OR u.repeat OR k.key IS NOT NULL THEN CASE
     -- proven where covered, or where the generation is known and repeats are not the design
     WHEN NOT (t.covers OR ((r.ep IS NOT NULL OR t.fits) AND NOT design.repeats))
