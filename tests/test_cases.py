@@ -57,3 +57,16 @@ def test_a_case_says_why(case: Path) -> None:
 
     assert (case / "why.txt").read_text().strip()
     assert f"`{case.name}`" in page
+
+
+OPEN = [case for case in CASES if "open" in json.loads((case / "expected.json").read_text())]
+
+
+@pytest.mark.parametrize("case", OPEN, ids=lambda case: case.name)
+def test_an_open_case_names_its_issue(case: Path) -> None:
+    """What a later issue will make quiet is listed as open, by that issue's number."""
+    issue = json.loads((case / "expected.json").read_text())["open"]["issue"]
+    page = (FIXTURES.parent / "docs" / "false-alarms.md").read_text()
+
+    rows = [row for row in page.splitlines() if f"`{case.name}`" in row and row.startswith("| F")]
+    assert any(f"issue {issue}" in row for row in rows)
