@@ -135,9 +135,7 @@ def _may_be_padding(facts: Facts) -> pl.Expr:
     be known to be over. Where it is logged, what is missing or not logged may make up both the
     padding's number and the end of the generation.
     """
-    most = facts.recipe.largest_padding(facts.size)
-    if facts.is_redealt:  # the rest of the epoch may have been padded
-        most = max(most, max(facts.recipe.units) - 1)
+    most = facts.recipe.largest_padding(facts.size, of_rest=facts.is_redealt)
     is_few = pl.col("tail_repeats") <= most
     # a reference that deals the stream otherwise pads otherwise: it cannot vouch for the end
     vouched = pl.col("covered") & pl.lit(not facts.is_redealt)

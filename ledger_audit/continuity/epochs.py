@@ -47,11 +47,15 @@ class Recipe:
         """Give how many repeats a sampler may add at the end of an epoch, 0 left out."""
         return frozenset(-dataset_samples % unit for unit in self.units) - {0}
 
-    def largest_padding(self, dataset_samples: int | None) -> int:
-        """Give the most repeats that a sampler may add at the end of an epoch."""
-        if dataset_samples is not None:
-            return max(self.paddings(dataset_samples), default=0)
-        return max(self.ranks) - 1 if self.is_distributed_sampler else self.global_batch - 1
+    def largest_padding(self, dataset_samples: int | None, *, of_rest: bool = False) -> int:
+        """
+        Give the most repeats that a sampler may add at the end of an epoch.
+
+        `of_rest`: it may even out the rest of an epoch, of any size, that others had begun.
+        """
+        if dataset_samples is None or of_rest:
+            return max(self.units) - 1
+        return max(self.paddings(dataset_samples), default=0)
 
 
 def recipe_of(side: Side) -> Recipe:

@@ -32,8 +32,6 @@ class Facts:
     missing at or before its step)."""
     ends: pl.DataFrame
     """Generations in the resumed window."""
-    reference_ends: pl.DataFrame
-    """Generations in the reference."""
     size: int | None
     """N."""
     recipe: epochs.Recipe
@@ -75,7 +73,6 @@ def gather(known: Keyed, pairs: pl.DataFrame) -> Facts:
         reference=reference,
         resumed=_with_reach(known, resumed, reference, coverage),
         ends=resumed_ends,
-        reference_ends=reference_ends,
         size=size,
         recipe=recipe,
         reference_recipe=reference_recipe,

@@ -81,8 +81,10 @@ def _lanes(facts: Facts) -> pl.DataFrame:
     """
     resumed = facts.resumed.filter(~pl.col("beyond"))
     lanes = facts.reference.select("rank").unique()
-    is_redealt = _world_changed(facts)
-    places = pl.concat([_matched(resumed, lanes, is_redealt), _ended(facts, lanes, is_redealt)])
+    as_one = _world_changed(facts)
+    matched = _matched(resumed, lanes, as_one=as_one)
+    ended = _ended(facts, lanes, matched, as_one=as_one)
+    places = pl.concat([matched, ended])
     frontiers = _furthest(places, "rank")
     if not _batch_shrank(facts):
         return frontiers
@@ -96,7 +98,7 @@ def _lanes(facts: Facts) -> pl.DataFrame:
     )
 
 
-def _matched(resumed: pl.DataFrame, lanes: pl.DataFrame, is_redealt: bool) -> pl.DataFrame:
+def _matched(resumed: pl.DataFrame, lanes: pl.DataFrame, *, as_one: bool) -> pl.DataFrame:
     """
     Give the place that each step gives a lane by its matched records: step, rank, place.
 
@@ -105,17 +107,19 @@ def _matched(resumed: pl.DataFrame, lanes: pl.DataFrame, is_redealt: bool) -> pl
     """
     matched = resumed.filter(pl.col("ref").is_not_null())
     place = pl.col("ref_step").min().alias("place")
-    if is_redealt:
+    if as_one:
         return matched.group_by("step").agg(place).join(lanes, how="cross").select(_PLACE)
     return matched.group_by("step", pl.col("ref_rank").alias("rank")).agg(place).select(_PLACE)
 
 
-def _ended(facts: Facts, lanes: pl.DataFrame, is_redealt: bool) -> pl.DataFrame:
+def _ended(
+    facts: Facts, lanes: pl.DataFrame, matched: pl.DataFrame, *, as_one: bool
+) -> pl.DataFrame:
     """Give the lanes that a step has left behind for good: step, rank, place (the end)."""
     resumed = facts.resumed.filter(~pl.col("beyond"))
     used = resumed.filter(IS_USED)
     is_off = pl.col("ref").is_null() & ~pl.col("consumed")
-    if is_redealt:
+    if as_one:
         ended = used.group_by("step").agg(is_off.all().alias("off")).filter("off")
         # what the crash cut off the reference's last step may be what stands there instead
         held = int(sequences(facts.reference)["n"].sum()) + _cut_off(facts)
@@ -123,7 +127,6 @@ def _ended(facts: Facts, lanes: pl.DataFrame, is_redealt: bool) -> pl.DataFrame:
         ended = ended.join(lanes, how="cross")
     else:
         ended = used.group_by("step", "rank").agg(is_off.all().alias("off")).filter("off")
-        matched = _matched(resumed, lanes, is_redealt)
         ended = ended.join(matched, on=["step", "rank"], how="anti")
     return ended.select("step", "rank", place=pl.lit(END, pl.Int64)).select(_PLACE)
 

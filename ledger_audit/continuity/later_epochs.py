@@ -115,9 +115,7 @@ def _repeated(facts: Facts, own: pl.DataFrame, base: pl.DataFrame | None) -> int
     used = own.filter(~pl.col("is_void"))
     repeats = used.height - used["key"].n_unique()
     size = facts.size if base is None else base["key"].n_unique()
-    allowed = facts.recipe.largest_padding(size)
-    if facts.is_redealt:  # what is padded may be the rest of the epoch
-        allowed = max(allowed, max(facts.recipe.units) - 1)
+    allowed = facts.recipe.largest_padding(size, of_rest=facts.is_redealt)
     if base is not None:
         before = base.filter(~pl.col("is_void"))
         repeated = before.height - before["key"].n_unique()
