@@ -82,8 +82,8 @@ def test_every_column_and_event_is_specified() -> None:
     page = (DOCS / "ledger-format.md").read_text()
     for column in (*SAMPLES, *EVENTS):
         line = next(line for line in page.splitlines() if line.startswith(f"| `{column.name}` |"))
-        if column.dtype is not None:
-            assert str(column.dtype).lower() in line.lower()
+        if column.type is not None:
+            assert column.type in line.lower()
     for kind in EVENT_KINDS:
         assert f"`{kind}`" in page
 

@@ -20,9 +20,10 @@ from ledger_audit.ledger.schema import (
     FOREIGN_REQUIRED,
     SAMPLE_ID,
     SAMPLES,
-    events_schema,
+    Column,
 )
 from ledger_audit.ledger.store import kind_of
+from ledger_audit.ledger.tables import dtype_of, events_schema, samples_schema
 
 PARQUET_MAGIC = b"PAR1"
 ARROW_FILE_MAGIC = b"ARROW1"
@@ -178,10 +179,11 @@ def conform(
             chosen.append(_attempt(theirs, schema, attempt))
         elif theirs not in schema:
             is_seq = column.name == "seq"
-            empty = pl.int_range(pl.len(), dtype=pl.Int64) if is_seq else pl.lit(None, column.dtype)
-            chosen.append(empty.alias(column.name))
+            number = pl.int_range(pl.len(), dtype=pl.Int64)
+            empty = pl.lit(None, dtype_of(column, pl.Null()))
+            chosen.append((number if is_seq else empty).alias(column.name))
         else:
-            chosen.append(_cast(column.name, theirs, column.dtype, schema[theirs], path))
+            chosen.append(_cast(column, theirs, schema[theirs], path))
     return frame.select(chosen)
 
 
@@ -191,12 +193,10 @@ def _attempt(theirs: str, schema: Mapping[str, pl.DataType], attempt: str | None
     return pl.lit(attempt or "0", pl.String).alias("attempt")
 
 
-def _cast(
-    name: str, theirs: str, dtype: pl.DataType | None, found: pl.DataType, path: Path
-) -> pl.Expr:
+def _cast(column: Column, theirs: str, found: pl.DataType, path: Path) -> pl.Expr:
+    name = column.name
     is_text = found in (pl.String, pl.Categorical, pl.Enum)
-    if dtype is None:  # sample_id keeps its own type
-        dtype = pl.String() if is_text else pl.Int64()
+    dtype = dtype_of(column, pl.String() if is_text else pl.Int64())  # ids keep their own type
     if found == pl.Null or (is_text if dtype == pl.String else found.is_integer()):
         return pl.col(theirs).cast(dtype).alias(name)
     wanted = "text" if dtype == pl.String else "integers"
@@ -291,7 +291,7 @@ class _Rows:
             elif value is None:
                 if name in FOREIGN_REQUIRED and is_used:
                     raise self.error(number, f"has no {self.theirs[name]!r}")
-            elif type(value) is not (str if column.dtype == pl.String else int):
+            elif type(value) is not (str if column.type == "string" else int):
                 raise self.error(number, f"has {value!r} as {self.theirs[name]!r}")
             self.sample[name].append(value)
 
@@ -323,10 +323,7 @@ class _Rows:
 
     def samples(self) -> pl.DataFrame:
         text = self.id_type is str
-        schema = {
-            column.name: column.dtype or (pl.String() if text else pl.Int64()) for column in SAMPLES
-        }
-        return self._frame(self.sample, schema)
+        return self._frame(self.sample, samples_schema(pl.String() if text else pl.Int64()))
 
     def events(self) -> pl.DataFrame:
         return self._frame(self.event, events_schema())

@@ -15,7 +15,8 @@ import pyarrow.parquet as pq
 from ledger_audit.errors import UnreadableError
 from ledger_audit.ledger import foreign, store
 from ledger_audit.ledger.reader import Ledger, collect
-from ledger_audit.ledger.schema import EVENTS, FORMAT, SAMPLE_ID, events_schema
+from ledger_audit.ledger.schema import FORMAT, SAMPLE_ID
+from ledger_audit.ledger.tables import events_schema
 from ledger_audit.model import Unread
 
 
@@ -202,11 +203,9 @@ def _conform_events(frame: pl.LazyFrame, segment: store.Segment) -> pl.LazyFrame
             )
     return frame.select(
         pl.lit(segment.attempt, pl.String).alias("attempt")
-        if column.name == "attempt"
-        else (pl.col(column.name) if column.name in schema else pl.lit(None))
-        .cast(column.dtype or pl.String)
-        .alias(column.name)
-        for column in EVENTS
+        if name == "attempt"
+        else (pl.col(name) if name in schema else pl.lit(None)).cast(dtype).alias(name)
+        for name, dtype in events_schema().items()
     )
 
 

@@ -11,12 +11,8 @@ from pathlib import Path
 import polars as pl
 
 from ledger_audit.errors import UnreadableError
-from ledger_audit.ledger.schema import (
-    SAMPLE_ID,
-    USED,
-    events_schema,
-    samples_schema,
-)
+from ledger_audit.ledger.schema import SAMPLE_ID, USED
+from ledger_audit.ledger.tables import events_schema, samples_schema
 from ledger_audit.model import Unread
 
 _TRY_KINDS = ("commit", "void")

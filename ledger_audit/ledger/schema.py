@@ -5,8 +5,7 @@ The columns on disk, format 1: name, type, whether null is allowed, and what nul
 """
 
 from dataclasses import dataclass
-
-import polars as pl
+from typing import Literal
 
 FORMAT = "1"
 
@@ -19,7 +18,7 @@ class Column:
     """One column of a table on disk."""
 
     name: str
-    dtype: pl.DataType | None
+    type: Literal["int32", "int64", "string"] | None
     """None for `sample_id`: int64 or string, one type per ledger."""
     null: str | None
     """What null means; None where null is an error. A nullable column may be left out of a file."""
@@ -29,31 +28,31 @@ class Column:
 SAMPLE_ID = "sample_id"
 
 SAMPLES: tuple[Column, ...] = (
-    Column("attempt", pl.String(), None),
-    Column("rank", pl.Int32(), None),
-    Column("step", pl.Int64(), "not used in a step (stage is not `used`)"),
-    Column("slot", pl.Int32(), "not used in a step (stage is not `used`)"),
-    Column("row", pl.Int32(), "the order of writing gives it"),
+    Column("attempt", "string", None),
+    Column("rank", "int32", None),
+    Column("step", "int64", "not used in a step (stage is not `used`)"),
+    Column("slot", "int32", "not used in a step (stage is not `used`)"),
+    Column("row", "int32", "the order of writing gives it"),
     Column(SAMPLE_ID, None, None),
-    Column("token_start", pl.Int64(), "the whole sample", "tokens"),
-    Column("token_end", pl.Int64(), "the whole sample", "tokens"),
-    Column("source", pl.String(), "not logged"),
-    Column("epoch", pl.Int32(), "not logged"),
-    Column("position", pl.Int64(), "not logged", "sequences"),
-    Column("stream", pl.String(), "training"),
-    Column("worker", pl.Int32(), "not logged"),
-    Column("stage", pl.String(), "used"),
-    Column("seq", pl.Int64(), None),
+    Column("token_start", "int64", "the whole sample", "tokens"),
+    Column("token_end", "int64", "the whole sample", "tokens"),
+    Column("source", "string", "not logged"),
+    Column("epoch", "int32", "not logged"),
+    Column("position", "int64", "not logged", "sequences"),
+    Column("stream", "string", "training"),
+    Column("worker", "int32", "not logged"),
+    Column("stage", "string", "used"),
+    Column("seq", "int64", None),
 )
 
 EVENTS: tuple[Column, ...] = (
-    Column("attempt", pl.String(), None),
-    Column("rank", pl.Int32(), None),
-    Column("seq", pl.Int64(), None),
-    Column("time_ns", pl.Int64(), "not logged", "nanoseconds since 1970"),
-    Column("kind", pl.String(), None),
-    Column("step", pl.Int64(), "the event belongs to no step"),
-    Column("data", pl.String(), "no data"),
+    Column("attempt", "string", None),
+    Column("rank", "int32", None),
+    Column("seq", "int64", None),
+    Column("time_ns", "int64", "not logged", "nanoseconds since 1970"),
+    Column("kind", "string", None),
+    Column("step", "int64", "the event belongs to no step"),
+    Column("data", "string", "no data"),
 )
 """`data` is a JSON object as text."""
 
@@ -73,13 +72,3 @@ EVENT_KINDS = (
 
 FOREIGN_REQUIRED = ("rank", "step", "slot", SAMPLE_ID)
 """What a log that was not written by us must have."""
-
-
-def samples_schema(id_type: pl.DataType) -> dict[str, pl.DataType]:
-    """Give the polars schema of the `samples` table for ids of one type, in column order."""
-    return {column.name: column.dtype or id_type for column in SAMPLES}
-
-
-def events_schema() -> dict[str, pl.DataType]:
-    """Give the polars schema of the `events` table, in column order."""
-    return {column.name: column.dtype for column in EVENTS if column.dtype is not None}
