@@ -1,0 +1,122 @@
+"""
+Writes the files of a ledger: open segments batch by batch, sealed ones whole or not at all.
+
+A batch of an open segment is handed to the kernel in one write, so that a killed process loses
+nothing that it had appended. Nothing here needs polars: a trainer can afford it.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+from urllib.parse import quote
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ledger_audit.ledger.schema import EVENTS, FORMAT, SAMPLES
+
+Table = Literal["samples", "events"]
+
+ROW_GROUP = 1 << 17
+"""Records of a row group: small enough that a window reads little more than itself."""
+
+_TYPES = {"int32": pa.int32(), "int64": pa.int64(), "string": pa.string()}
+
+
+def arrow_schema(table: Table, *, text_ids: bool = False) -> pa.Schema:
+    """Give the columns of a table on disk, in their order."""
+    id_type = pa.string() if text_ids else pa.int64()
+    columns = SAMPLES if table == "samples" else EVENTS
+    return pa.schema(
+        [
+            pa.field(
+                column.name,
+                id_type if column.type is None else _TYPES[column.type],
+                nullable=column.null is not None,
+            )
+            for column in columns
+        ]
+    )
+
+
+def metadata_of(writer: str, *, run_id: str, host: str) -> dict[str, str]:
+    """Give what the metadata of every file of a writer must say."""
+    return {"format": FORMAT, "run_id": run_id, "writer": writer, "host": host}
+
+
+def attempt_folder(root: Path, attempt: str) -> Path:
+    """Name the folder of an attempt; its label is escaped, so that it cannot lead elsewhere."""
+    return root / f"attempt={quote(attempt, safe=' ')}"
+
+
+def segment_name(table: Table, writer: str, number: int) -> str:
+    """Name a segment, without its suffix."""
+    return f"{table}-{writer}-{number:06d}"
+
+
+class OpenSegment:
+    """
+    An Arrow IPC stream that grows by whole batches.
+
+    Args:
+        path: the file to make, with the suffix `.arrows`; it must not exist.
+        schema: of every batch.
+        metadata: of the file.
+    """
+
+    def __init__(self, path: Path, schema: pa.Schema, metadata: Mapping[str, str]) -> None:
+        self.path = path
+        self._schema = schema
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
+        self._write(schema.with_metadata(dict(metadata)).serialize())
+
+    def append(self, columns: Mapping[str, Sequence[Any]]) -> None:
+        """Append one batch; columns that are left out are null."""
+        length = len(next(iter(columns.values())))
+        batch = pa.record_batch(
+            [
+                pa.nulls(length, field.type)
+                if field.name not in columns
+                else pa.array(columns[field.name], field.type)
+                for field in self._schema
+            ],
+            schema=self._schema,
+        )
+        self._write(batch.serialize())
+
+    def close(self) -> None:
+        """Close the file; what was appended stays readable either way."""
+        os.close(self._file)
+
+    def _write(self, message: pa.Buffer) -> None:
+        left = memoryview(message)
+        while left:
+            left = left[os.write(self._file, left) :]
+
+
+def write_sealed(table: pa.Table, path: Path, metadata: Mapping[str, str]) -> None:
+    """
+    Write a sealed segment: Parquet with statistics and dictionaries, whole or not at all.
+
+    Args:
+        table: rows with the columns of a table on disk; sorted, so that statistics tell.
+        path: the file, with the suffix `.parquet`; it must not exist.
+        metadata: of the file.
+
+    Raises:
+        FileExistsError: there is such a file.
+    """
+    text = [name for name in table.column_names if pa.types.is_string(table[name].type)]
+    part = path.with_name(f".{path.name}.part")
+    try:
+        pq.write_table(
+            table.replace_schema_metadata(dict(metadata)),
+            part,
+            row_group_size=ROW_GROUP,
+            use_dictionary=text,
+            compression="zstd",
+        )
+        os.link(part, path)  # unlike a rename, it never replaces a file
+    finally:
+        part.unlink(missing_ok=True)
