@@ -2,33 +2,44 @@
 The path, written once: open → lineage → windows → outcomes → verdict → report.
 
 `diff` judges every resume of a ledger by the work that its failure rolled back, `gate` judges a
-run by an uninterrupted control.
+run by an uninterrupted control, `show` lays records out as they are.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from ledger_audit.continuity.conclusion import conclude
 from ledger_audit.continuity.contract import DIFF, GATE, Contract
-from ledger_audit.continuity.judging import judge_by_control, judge_narrowly, judge_whole
-from ledger_audit.model import Order, Reading, Report
+from ledger_audit.continuity.judging import judge, judge_by_control
+from ledger_audit.continuity.raw import raw_step, raw_window
+from ledger_audit.model import RawWindow, Reading, Report
 from ledger_audit.sources import chosen_resumes, open_pair, open_source, open_windows
 
 READ_AS_ASKED = Reading()
+Tell = Callable[[str], None]
+"""Takes a few words on what is being done now."""
+
+
+def _quietly(_: str) -> None:
+    """Tell nobody."""
 
 
 def diff(
-    roots: Sequence[Path], reading: Reading = READ_AS_ASKED, contract: Contract = DIFF
+    roots: Sequence[Path],
+    reading: Reading = READ_AS_ASKED,
+    contract: Contract = DIFF,
+    tell: Tell = _quietly,
 ) -> Report:
     """Judge the resumes of a ledger by their own rolled-back windows."""
+    tell("opening the ledger")
     source = open_source(roots, reading)
-    resumes = [
-        judge_whole(source, index, contract)
-        if reading.full
-        else judge_narrowly(source, index, contract, before=reading.before, after=reading.after)
-        for index in chosen_resumes(source, reading)
-    ]
+    chosen = chosen_resumes(source, reading)
+    resumes = []
+    for number, index in enumerate(chosen, 1):
+        tell(f"judging resume {number} of {len(chosen)}")
+        awaited = reading.awaited if index == chosen[-1] else None
+        resumes.append(judge(source, index, contract, replace(reading, awaited=awaited)))
     inputs = {"ledger": [str(root) for root in roots]}
     return conclude("diff", inputs, source.lineage, resumes, contract, reading)
 
@@ -39,10 +50,12 @@ def diff_windows(
     checkpoint_step: int,
     reading: Reading = READ_AS_ASKED,
     contract: Contract = DIFF,
+    tell: Tell = _quietly,
 ) -> Report:
     """Judge a resume by two plain logs: before the failure, and after the resume."""
+    tell("reading both windows")
     source = open_windows(pre, post, checkpoint_step, reading)
-    resumes = [judge_whole(source, 1, contract)]
+    resumes = [judge(source, 1, contract, replace(reading, full=True))]
     inputs = {"pre": str(pre), "post": str(post), "checkpoint_step": checkpoint_step}
     return conclude("diff", inputs, source.lineage, resumes, contract, reading)
 
@@ -52,10 +65,13 @@ def gate(
     run: Sequence[Path],
     reading: Reading = READ_AS_ASKED,
     contract: Contract = GATE,
+    tell: Tell = _quietly,
 ) -> Report:
     """Judge a run, and each of its resumes, by an uninterrupted control run."""
+    tell("opening both ledgers")
     expected, source = open_pair(control, run, reading)
     chosen = chosen_resumes(source, reading)
+    tell(f"comparing whole streams, then {len(chosen)} resumes")
     stream, resumes = judge_by_control(expected, source, chosen, contract)
     inputs = {
         "control": [str(root) for root in control],
@@ -64,12 +80,20 @@ def gate(
     return conclude("gate", inputs, source.lineage, resumes, contract, reading, stream=stream)
 
 
-def contract_of(
-    command: str, order: Order | None = None, waived: frozenset[str] = frozenset()
-) -> Contract:
-    """Give the default contract of a command, with another order and waived limits if asked for."""
-    contract = replace(GATE if command == "gate" else DIFF, waived=waived)
-    return contract if order is None else replace(contract, order=order)
+def show(
+    roots: Sequence[Path],
+    reading: Reading = READ_AS_ASKED,
+    *,
+    step: int | None = None,
+    ranks: Sequence[int] = (),
+) -> RawWindow:
+    """Give the records of one step, or around a resume (by default the newest), unjudged."""
+    source = open_source(roots, reading)
+    if step is not None:
+        return raw_step(source, step, ranks)
+    chosen = chosen_resumes(source, reading)
+    index = chosen[-1] if chosen else None
+    return raw_window(source, index, ranks, before=reading.before, after=reading.after)
 
 
-__all__ = ["Reading", "contract_of", "diff", "diff_windows", "gate"]
+__all__ = ["DIFF", "GATE", "Reading", "diff", "diff_windows", "gate", "show"]

@@ -1,6 +1,6 @@
 """The words of the trade, frozen: what is found, how it is judged, and what is told."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal
@@ -90,6 +90,8 @@ class Reading:
     """The stream to audit; null: training."""
     columns: Mapping[str, str] = field(default_factory=dict)
     """Our column name → theirs, in foreign logs."""
+    awaited: int | None = None
+    """Whole steps that the newest judged resume must have left; null: as many as there are."""
 
     def told(self) -> dict[str, Any]:
         """Give the options as the report shows them."""
@@ -100,6 +102,7 @@ class Reading:
             "resume": self.resume,
             "stream": self.stream,
             "columns": dict(self.columns),
+            "awaited": self.awaited,
         }
 
 
@@ -222,6 +225,29 @@ class Coverage:
 
 
 @dataclass(frozen=True)
+class Strip:
+    """What neighbouring ranks did, column by column of a picture."""
+
+    ranks: tuple[int, int]
+    """The first and the last of them."""
+    count: int
+    """How many ranks they are; fewer than the range holds where others do not log."""
+    reference: tuple[str | None, ...]
+    """Of each column `committed`, or the worst outcome in the reference; null: no record."""
+    resumed: tuple[str | None, ...]
+    """Of each column the worst outcome in the resumed window, `out-of-order` among them."""
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A resume as cells: strips of ranks by columns of steps, binned where there are many."""
+
+    columns: tuple[tuple[int, int], ...]
+    """Closed ranges of steps, in their order."""
+    strips: tuple[Strip, ...]
+
+
+@dataclass(frozen=True)
 class Resume:
     """One resume, judged: the windows, what happened to their records, and what cannot be known."""
 
@@ -246,6 +272,7 @@ class Resume:
     findings: tuple[Finding, ...]
     limits: tuple[Limit, ...]
     fingerprint_changes: tuple[tuple[str, Any, Any], ...]
+    picture: Picture
     read_steps: tuple[int, int] | None = None
     """First and last step of the window that was read; null: everything was."""
     first_divergence: int | None = None
@@ -296,3 +323,39 @@ class Report:
     contract: dict[str, Any]
     stream: Resume | None = None
     """Only of `gate`: the whole surviving stream against the control."""
+
+
+@dataclass(frozen=True)
+class RawRecord:
+    """One line of the ledger; null is what was not logged."""
+
+    sample_id: str
+    span: tuple[int, int] | None
+    """Tokens [start, end); null: the whole sample."""
+    source: str | None
+    epoch: int | None
+    position: int | None
+
+
+@dataclass(frozen=True)
+class RawTry:
+    """What one rank recorded for one step between two of its commits or voids."""
+
+    attempt: str
+    part: str
+    """What became of the work: `committed`, `rolled back`, `resumed`, ..."""
+    step: int
+    rank: int
+    fate: str | None
+    """`commit` or `void`; null: neither; `unknown`: the ledger has no commits."""
+    slots: Mapping[int, tuple[RawRecord, ...]]
+
+
+@dataclass(frozen=True)
+class RawWindow:
+    """A stretch of the ledger as it is, unjudged."""
+
+    checkpoint_step: int | None
+    """Null where no resume is shown."""
+    tries: Iterable[RawTry]
+    """In the order of parts, steps and ranks; read as they are asked for."""

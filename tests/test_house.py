@@ -31,6 +31,7 @@ LIBRARIES: dict[str, set[str]] = {
     "click": {"cli"},
     "polars": {"continuity", "ledger", "sources"},
     "pyarrow": {"ledger"},
+    "rich": {"cli", "report"},
 }
 """Library → the rooms that may import it."""
 

@@ -16,6 +16,7 @@ INTERRUPTED = 130
 COMMANDS = {
     "diff": "Judge every resume of a ledger by the work that the failure rolled back.",
     "gate": "Judge a run, and each of its resumes, by an uninterrupted control run.",
+    "show": "Show the records around a resume, rank by slot, as they are.",
 }
 """Every command and its one-line help; the module of the same name holds it."""
 

@@ -5,8 +5,9 @@ from typing import Any
 
 import click
 
-from ledger_audit.cli.options import LEDGER, shared
+from ledger_audit.cli.options import LEDGER, seconds, shared
 from ledger_audit.cli.output import tell
+from ledger_audit.cli.progress import progress
 
 
 @click.command()
@@ -32,11 +33,27 @@ from ledger_audit.cli.output import tell
     help="Steps to read after the checkpoint.",
 )
 @click.option("--full", is_flag=True, help="Read everything, not a window of steps.")
+@click.option(
+    "--wait",
+    "awaited",
+    type=click.IntRange(min=1),
+    metavar="STEPS",
+    help="Follow a live ledger until the newest resume has so many whole steps.",
+)
+@click.option(
+    "--timeout",
+    callback=seconds,
+    metavar="TIME",
+    default="10m",
+    show_default=True,
+    help="How long to --wait: 90s, 10m, 2h. Then what is there is judged, and is unproven.",
+)
 @shared
 def diff(
     ledger: tuple[Path, ...],
     post: Path | None,
     checkpoint_step: int | None,
+    timeout: float,
     form: str,
     reports: tuple[tuple[str, Path], ...],
     **options: Any,
@@ -48,15 +65,22 @@ def diff(
     CSV, Parquet or Arrow with at least rank, step, slot and sample_id.
     """
     from ledger_audit import audit
+    from ledger_audit.waiting import wait_for
 
     if (post is None) != (checkpoint_step is None):
         raise click.UsageError("--post and --checkpoint-step belong together")
-    contract = audit.contract_of("diff", options.pop("order"), options.pop("waived"))
+    if post is not None and options["awaited"] is not None:
+        raise click.UsageError("--wait follows a ledger: it does not go with --post")
+    contract = audit.DIFF.with_terms(options.pop("order"), options.pop("waived"))
+    options["after"] = max(options["after"], options["awaited"] or 0)
     reading = audit.Reading(**options)
-    if post is None or checkpoint_step is None:
-        report = audit.diff(ledger, reading, contract)
-    elif len(ledger) > 1:
-        raise click.UsageError("--post compares two logs: give one LEDGER, the log before it")
-    else:
-        report = audit.diff_windows(ledger[0], post, checkpoint_step, reading, contract)
+    with progress() as told:
+        if post is None or checkpoint_step is None:
+            if reading.awaited is not None:
+                wait_for(ledger, reading, timeout=timeout, tell=told)
+            report = audit.diff(ledger, reading, contract, told)
+        elif len(ledger) > 1:
+            raise click.UsageError("--post compares two logs: give one LEDGER, the log before it")
+        else:
+            report = audit.diff_windows(ledger[0], post, checkpoint_step, reading, contract, told)
     return tell(report, form, reports)

@@ -7,6 +7,7 @@ import click
 
 from ledger_audit.cli.options import LEDGER, shared
 from ledger_audit.cli.output import tell
+from ledger_audit.cli.progress import progress
 
 
 @click.command()
@@ -28,6 +29,8 @@ def gate(
     """
     from ledger_audit import audit
 
-    contract = audit.contract_of("gate", options.pop("order"), options.pop("waived"))
-    report = audit.gate([control], [run], audit.Reading(full=True, **options), contract)
+    contract = audit.GATE.with_terms(options.pop("order"), options.pop("waived"))
+    reading = audit.Reading(full=True, **options)
+    with progress() as told:
+        report = audit.gate([control], [run], reading, contract, told)
     return tell(report, form, reports)

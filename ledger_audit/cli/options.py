@@ -1,5 +1,6 @@
 """Options that several commands share, and how their words are read."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -11,6 +12,8 @@ from ledger_audit.cli.output import FORMATS
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 LEDGER = click.Path(path_type=Path)
+
+
 ORDERS = ("step", "relative", "none")
 
 
@@ -24,6 +27,16 @@ def _pairs(
             raise click.BadParameter(f"{value!r} is not of the form {param.metavar}", ctx, param)
         pairs.append((left, right))
     return tuple(pairs)
+
+
+def seconds(ctx: click.Context, param: click.Parameter, value: str) -> float:
+    """Read a length of time such as 90s, 10m or 2h; a bare number is seconds."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", value.strip())
+    if found is None:
+        raise click.BadParameter(
+            f"{value!r} is not a length of time such as 90s, 10m or 2h", ctx, param
+        )
+    return float(found[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[found[2]]
 
 
 def _columns(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
@@ -58,6 +71,16 @@ def _limits(ctx: click.Context, param: click.Parameter, values: tuple[str, ...])
     return frozenset(values)
 
 
+STREAM = click.option("--stream", help="Audit this stream instead of training, for instance eval.")
+COLUMN = click.option(
+    "--column",
+    "columns",
+    multiple=True,
+    metavar="NAME=THEIRS",
+    callback=_columns,
+    help="Read our column NAME from THEIRS in a foreign log. Repeatable.",
+)
+
 _SHARED = (
     click.option(
         "--order",
@@ -68,15 +91,8 @@ _SHARED = (
     click.option(
         "--resume", type=click.IntRange(min=1), help="Judge only the n-th resume, oldest first."
     ),
-    click.option("--stream", help="Audit this stream instead of training, for instance eval."),
-    click.option(
-        "--column",
-        "columns",
-        multiple=True,
-        metavar="NAME=THEIRS",
-        callback=_columns,
-        help="Read our column NAME from THEIRS in a foreign log. Repeatable.",
-    ),
+    STREAM,
+    COLUMN,
     click.option(
         "--allow-unproven",
         "waived",

@@ -1,6 +1,7 @@
 """Writes reports: one to standard output, others beside it into files, whole or not at all."""
 
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,10 @@ from ledger_audit.errors import ExitCode, UsageError
 from ledger_audit.printable import printable
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from ledger_audit.model import Report, Verdict
+    from ledger_audit.report import Screen
 
 FORMATS = ("terminal", "json")
 
@@ -21,19 +25,49 @@ def complain(message: str, hint: str) -> None:
     click.echo(f"  try: {printable(hint)}", err=True)
 
 
-def render(report: "Report", kind: str) -> str:
-    """Give a report as text of one kind."""
-    from ledger_audit.report import REPORTERS
-
-    return REPORTERS[kind](report)
-
-
 def tell(report: "Report", form: str, beside: tuple[tuple[str, Path], ...]) -> int:
     """Write the report in every form asked for, and give the exit code of its verdict."""
+    from ledger_audit.report import PAPER, REPORTERS
+
     for kind, path in beside:
-        write_whole(path, render(report, kind))
-    click.echo(render(report, form), nl=False)
+        write_whole(path, REPORTERS[kind](report, PAPER))
+    say(REPORTERS[form](report, screen()))
     return exit_code(report.verdict)
+
+
+def say(text: str) -> None:
+    """Write text to standard output as it is; what its encoding lacks is escaped."""
+    click.echo(_fit(text), nl=False, color=True)  # its maker knows whether it may be coloured
+
+
+def page(lines: "Iterable[str]") -> None:
+    """Write lines as they come; in a terminal through the pager."""
+    if sys.stdout.isatty():
+        click.echo_via_pager((_fit(line) for line in lines), color=screen().has_colour)
+    else:
+        for line in lines:
+            say(line)
+
+
+def _fit(text: str) -> str:
+    encoding = sys.stdout.encoding or "utf-8"
+    return text.encode(encoding, "backslashreplace").decode(encoding)
+
+
+def screen() -> "Screen":
+    """
+    Say what standard output is: how wide, and whether it takes colour.
+
+    `COLUMNS` sets the width, `NO_COLOR` takes colour away and `FORCE_COLOR` gives it to a pipe.
+    """
+    import shutil
+
+    from ledger_audit.report import Screen
+
+    wants_none = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
+    is_seen = sys.stdout.isatty() or bool(os.environ.get("FORCE_COLOR"))
+    width = shutil.get_terminal_size((80, 24)).columns
+    return Screen(max(40, width), is_seen and not wants_none)
 
 
 def exit_code(verdict: "Verdict") -> int:
@@ -56,10 +90,13 @@ def write_whole(path: Path, text: str) -> None:
 
     try:
         handle, part = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        Path(part).chmod(0o644)
-        Path(part).replace(path)
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.write(text)
+            Path(part).chmod(0o644)
+            Path(part).replace(path)
+        finally:
+            Path(part).unlink(missing_ok=True)  # interrupted, or the disk is full
     except OSError as problem:
         raise UsageError(
             f"--report: cannot write {path}: {problem.strerror}",

@@ -14,7 +14,7 @@ from ledger_audit.continuity.frames import IS_USED, SEQUENCE
 from ledger_audit.continuity.frontier import moved_past
 from ledger_audit.model import Expected, Order, Resumed
 
-_WORST_RESUMED = (
+WORST_RESUMED = (
     Resumed.REPLAYED,
     Resumed.DUPLICATED,
     Resumed.REPEAT_UNEXPLAINED,
@@ -25,7 +25,7 @@ _WORST_RESUMED = (
     Resumed.IN_PLACE,
     Resumed.FRESH,
 )
-_WORST_EXPECTED = (
+WORST_EXPECTED = (
     Expected.SKIPPED,
     Expected.UNDECIDED,
     Expected.DECLARED,
@@ -48,8 +48,8 @@ class Classified:
 
 def classify(facts: Facts, order: Order) -> Classified:
     """Give every record of both windows its outcome; what was looked up beyond them gets none."""
-    resumed = _with_worst(_resumed(facts, order), [str(one) for one in _WORST_RESUMED])
-    expected = _with_worst(_expected(facts, order), [str(one) for one in _WORST_EXPECTED])
+    resumed = _with_worst(_resumed(facts, order), [str(one) for one in WORST_RESUMED])
+    expected = _with_worst(_expected(facts, order), [str(one) for one in WORST_EXPECTED])
     return Classified(resumed, expected)
 
 

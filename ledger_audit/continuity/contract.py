@@ -39,6 +39,10 @@ class Contract:
             "allow_unproven": sorted(self.waived),
         }
 
+    def with_terms(self, order: Order | None, waived: frozenset[str]) -> "Contract":
+        """Give the same contract with another order, if one is asked for, and waived limits."""
+        return replace(self, order=order or self.order, waived=waived)
+
     def waive(self, limits: tuple[Limit, ...]) -> tuple[Limit, ...]:
         """Mark the limits that block nothing; they stay in the report."""
         return tuple(replace(one, is_waived=one.code in self.waived) for one in limits)

@@ -16,24 +16,24 @@ from ledger_audit.continuity.frames import IS_USED, Side
 from ledger_audit.continuity.limits import Circumstances
 from ledger_audit.continuity.resume import Audited, audit_resume, gather_facts
 from ledger_audit.continuity.windows import Source, Windows
-from ledger_audit.model import Expected, Resume
+from ledger_audit.model import Expected, Reading, Resume
 
 
-def judge_narrowly(
-    source: Source, index: int, contract: Contract, *, before: int, after: int
-) -> Resume:
+def judge(source: Source, index: int, contract: Contract, reading: Reading) -> Resume:
     """
-    Judge the resume of attempt `index` by a window of steps around its checkpoint.
+    Judge the resume of attempt `index` by its rolled-back window.
 
     Args:
         source: the ledger.
         index: the place of the resumed attempt in the lineage.
         contract: what the stream promises.
-        before: steps to read before the checkpoint.
-        after: steps to read after it.
+        reading: how much to read around the checkpoint: so many steps, or everything.
     """
+    around = Circumstances(has_commits=source.has_commits, awaited=reading.awaited)
+    if reading.full:
+        return _judge(_whole_windows(source, index), source, index, contract, around)
     checkpoint = source.lineage.chain[index].resumed_at or 0
-    first, last = checkpoint - before + 1, checkpoint + after
+    first, last = checkpoint - reading.before + 1, checkpoint + reading.after
     windows = Windows(
         checkpoint_step=checkpoint,
         committed=cut.committed_window(source, index, max(0, first)),
@@ -42,21 +42,14 @@ def judge_narrowly(
         reference_kind="rolled-back",
     )
     if not _cuts_off(source, index, first=first, last=last):
-        return _judge(windows, source, index, contract)
-    around = Circumstances(has_commits=source.has_commits, is_narrow=True)
-    audited = _audited(windows, source, index, contract, around)
+        return _judge(windows, source, index, contract, around)
+    narrow = replace(around, is_narrow=True)
+    audited = _audited(windows, source, index, contract, narrow)
     wider = _looked_up(windows, source, index, audited, first=first, last=last)
-    audited = _audited(wider, source, index, contract, around)
+    audited = _audited(wider, source, index, contract, narrow)
     if audited.needs_more:
-        return judge_whole(source, index, contract)
+        return _judge(_whole_windows(source, index), source, index, contract, around)
     return replace(audited.report, read_steps=(max(0, first), last))
-
-
-def judge_whole(
-    source: Source, index: int, contract: Contract, *, control: Side | None = None
-) -> Resume:
-    """Judge the resume of attempt `index` by everything before and after its checkpoint."""
-    return _judge(_whole_windows(source, index, control), source, index, contract)
 
 
 def judge_by_control(
@@ -88,7 +81,9 @@ def judge_by_control(
         at = run.lineage.chain[index].resumed_at or 0
         agrees = divergence is None or divergence > at or _agrees(whole, run, index)
         reference = cut.after(whole, at) if agrees else None
-        resumes.append(judge_whole(run, index, contract, control=reference))
+        windows = _whole_windows(run, index, reference)
+        own = Circumstances(has_commits=run.has_commits)
+        resumes.append(_judge(windows, run, index, contract, own))
     return replace(audited.report, first_divergence=divergence), resumes
 
 
@@ -114,8 +109,9 @@ def _whole_windows(source: Source, index: int, control: Side | None = None) -> W
     )
 
 
-def _judge(windows: Windows, source: Source, index: int, contract: Contract) -> Resume:
-    around = Circumstances(has_commits=source.has_commits)
+def _judge(
+    windows: Windows, source: Source, index: int, contract: Contract, around: Circumstances
+) -> Resume:
     report = _audited(windows, source, index, contract, around).report
     if index > 1 and any(epoch.is_broken and epoch.missing for epoch in report.later_epochs):
         # an epoch may miss what an earlier resume skipped, which is no fault of this one

@@ -13,6 +13,7 @@ from ledger_audit.continuity.facts import Facts
 from ledger_audit.continuity.frames import IS_USED
 from ledger_audit.continuity.order import Disorder
 from ledger_audit.continuity.positions import positions_prove_through
+from ledger_audit.continuity.windows import whole_through
 from ledger_audit.model import ClauseName, Expected, LaterEpoch, Limit, Positions, Resumed
 from ledger_audit.printable import counted
 
@@ -30,6 +31,7 @@ LIMITS: dict[str, tuple[tuple[ClauseName, ...], str]] = {
         "a control run, positions, or a failure later after the checkpoint",
     ),
     "no-whole-resumed-step": (STREAM, "one more committed step of the resumed attempt"),
+    "fewer-steps-than-awaited": (STREAM, "a longer --timeout, or fewer steps to --wait for"),
     "undecided": (PROMISE, "the ledgers or records that are missing"),
     "order-undecided": ((ClauseName.ORDER,), "the ledgers or records that are missing"),
     "repeat-unexplained": (
@@ -69,6 +71,8 @@ class Circumstances:
     has_commits: bool = True
     is_narrow: bool = False
     """Only a window of steps was read."""
+    awaited: int | None = None
+    """Whole resumed steps without which nothing is to be proven."""
     skipped_before: pl.DataFrame | None = None
     """What earlier resumes of the lineage skipped: source, epoch, sample_id."""
 
@@ -85,6 +89,7 @@ def find_limits(
     found = [
         *_of_attempts(facts),
         *_of_windows(facts, positions),
+        *_of_waiting(facts, around),
         *_of_outcomes(classified),
         *_of_order(disordered),
         *_of_lanes(facts, positions),
@@ -128,6 +133,9 @@ def _of_windows(facts: Facts, positions: Positions | None) -> list[Limit]:
         found.append(limit("no-whole-reference-step", text))
     if not windows.resumed.steps["whole"].any():
         text = f"no step after {after} is committed with records of every rank"
+        newest = windows.resumed.attempts[-1]
+        if not newest.seen:
+            text = f"attempt {newest.label} resumed at step {after} and has left no record yet"
         found.append(limit("no-whole-resumed-step", text))
     if positions is not None and 0 < (positions.holes or 0) <= positions.lost:
         text = f"{counted(positions.holes or 0, 'position')} not seen may be in what is missing"
@@ -138,6 +146,16 @@ def _of_windows(facts: Facts, positions: Positions | None) -> list[Limit]:
         for file in torn
     ]
     return found
+
+
+def _of_waiting(facts: Facts, around: Circumstances) -> list[Limit]:
+    after = facts.known.windows.checkpoint_step
+    through = whole_through(facts.known.windows.resumed, after)
+    there = 0 if through is None else through - after
+    if around.awaited is None or there >= around.awaited:
+        return []
+    text = f"only {there} of {counted(around.awaited, 'awaited step')} came in time"
+    return [limit("fewer-steps-than-awaited", text)]
 
 
 def _is_sampled(facts: Facts) -> bool:

@@ -15,6 +15,7 @@ from ledger_audit.continuity.frames import IS_USED
 from ledger_audit.continuity.identity import identify
 from ledger_audit.continuity.later_epochs import audit_later_epochs
 from ledger_audit.continuity.order import disorder, out_of_order
+from ledger_audit.continuity.picture import draw
 from ledger_audit.continuity.positions import audit_positions, positions_prove_through
 from ledger_audit.continuity.spans import cut_into_pieces, packing_changed
 from ledger_audit.continuity.windows import Windows
@@ -140,6 +141,7 @@ def _report(
         findings=tuple(_findings(classified, disordered, facts.known.columns)),
         limits=evidence.limits,
         fingerprint_changes=_fingerprint_changes(windows),
+        picture=draw(windows, classified, disordered),
     )
 
 

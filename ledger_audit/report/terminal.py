@@ -1,165 +1,287 @@
-"""The report for eyes, in plain text: verdict and range first, then what to do, then why."""
+"""The report for eyes: verdict and range first, then what to do, then a picture, then why."""
+
+from collections.abc import Iterator, Mapping
+from io import StringIO
+
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
 
 from ledger_audit.model import (
     Amount,
-    Expected,
-    Overlay,
-    Positions,
+    Clause,
+    Decision,
+    Finding,
+    Limit,
     Report,
     Resume,
-    Resumed,
     Verdict,
 )
-from ledger_audit.printable import counted, printable
+from ledger_audit.printable import counted, printable, quoted
+from ledger_audit.report import phrases
+from ledger_audit.report.marks import LETTERS, STYLES, VERDICTS
+from ledger_audit.report.picture import set_picture
+from ledger_audit.report.screen import Screen
+
+WIDE = 110
+"""From this width on, tables stand side by side."""
+_ACTIONS = {"keep-running": "", "go-back": "Go back. ", "find-evidence": ""}
 
 
-def to_terminal(report: Report) -> str:
-    """Give the report as lines without colour."""
-    lines = [_headline(report), ""]
-    lines.append(report.decision.text)
-    if not report.resumes and report.stream is None:
-        lines += _what_it_holds(report)
+def to_terminal(report: Report, screen: Screen) -> str:
+    """Give the report as lines for a screen, in colour if it has any."""
+    blocks = [*_head(report), *_decision(report.decision, report)]
     if report.stream is not None:
-        lines += ["", *_block(report.stream, "The whole stream against the control")]
+        blocks += ["", *_block(report.stream, "The whole stream against the control", screen)]
+    newest = len(report.resumes)
     for number, resume in reversed(list(enumerate(report.resumes, 1))):
         title = (
-            f"Resume {number}: attempt {resume.to_attempt} from attempt {resume.from_attempt} "
-            f"at checkpoint step {resume.checkpoint_step}"
+            f"Resume {number} of {newest}: attempt {resume.to_attempt} from attempt "
+            f"{resume.from_attempt} at checkpoint step {resume.checkpoint_step}"
         )
-        lines += ["", *_block(resume, title)]
+        if resume.verdict == Verdict.CONTINUOUS and number < newest:
+            blocks += ["", _title(resume, title), _labelled([("reach", phrases.reach(resume))])]
+        else:
+            blocks += ["", *_block(resume, title, screen)]
     outside = [one.attempt for one in report.lineage if not one.in_lineage]
     if outside:
-        lines += ["", f"Not in the newest weights: attempt {', '.join(outside)}"]
-    return "\n".join(printable(line) for line in lines) + "\n"
+        blocks += ["", _plain(f"Not in the newest weights: attempt {', '.join(outside)}")]
+    return render(blocks, screen)
 
 
-def _headline(report: Report) -> str:
-    word = report.verdict.value.upper()
-    judged = [*report.resumes] or ([] if report.stream is None else [report.stream])
-    if not judged:
-        return f"{word}: nothing was resumed"
-    worst = next((one for one in reversed(judged) if one.verdict == report.verdict), judged[-1])
-    if worst.verdict != report.verdict and report.stream is not None:
-        worst = report.stream
-    return f"{word}: {_sentence(worst)}"
+def render(blocks: list[RenderableType], screen: Screen) -> str:
+    """Set blocks on a screen; what is longer than a line is broken between words."""
+    console = Console(
+        file=StringIO(),
+        width=screen.width,
+        force_terminal=screen.has_colour,
+        color_system="standard" if screen.has_colour else None,
+        no_color=not screen.has_colour,
+        markup=False,
+        emoji=False,
+        highlight=False,
+        legacy_windows=False,
+        _environ={},
+    )
+    with console.capture() as captured:
+        for block in blocks:
+            console.print(block, overflow="fold", crop=False)
+    return "\n".join(line.rstrip() for line in captured.get().splitlines()) + "\n"
 
 
-def _sentence(resume: Resume) -> str:
-    """Tell one resume in one sentence."""
-    if resume.verdict == Verdict.CONTINUOUS:
-        lanes = f"{resume.coverage.lanes_proven} of {resume.coverage.lanes} lanes"
-        if resume.through_step is None:
-            return "nothing is wrong in the steps that were compared"
-        steps = resume.through_step - resume.checkpoint_step
-        reach = f"{counted(steps, 'step')} after {_mark(resume)}"
-        return f"through step {resume.through_step} ({reach}), {lanes}"
-    if resume.verdict == Verdict.BROKEN:
-        return f"after {_mark(resume)}, {_damage(resume)}"
-    blocking = [limit.text for limit in resume.limits if limit.blocks]
-    return blocking[0] if blocking else "there is not enough evidence"
+def _plain(text: str, style: str = "") -> Text:
+    return Text(printable(text), style=style)
 
 
-def _mark(resume: Resume) -> str:
-    return "the start" if resume.from_attempt is None else f"step {resume.checkpoint_step}"
+def _head(report: Report) -> Iterator[RenderableType]:
+    judged = phrases.worst_of(report)
+    word = Text(report.verdict.value.upper(), style=VERDICTS[report.verdict])
+    if judged is None:
+        yield word + _plain(": nothing was resumed")
+        return
+    yield word + _plain(f" {phrases.reach(judged)}", "bold")
+    yield _plain(phrases.sentence(judged))
 
 
-def _damage(resume: Resume) -> str:
-    """Tell the three counts that everyone asks for, then whatever else is broken."""
-    at_least = "at least " if resume.shift.is_lower_bound else ""
-    parts = [
-        f"{at_least}{_told(resume.expected[Expected.SKIPPED])} skipped",
-        f"{_told(resume.resumed[Resumed.REPLAYED])} replayed",
-    ]
-    disordered = resume.overlays[Overlay.OUT_OF_ORDER]
-    if disordered is not None:
-        parts.append(f"{_told(disordered)} out of order")
-    for outcome in (Resumed.DUPLICATED, Resumed.UNEXPECTED):
-        if resume.resumed[outcome].records:
-            parts.append(f"{_told(resume.resumed[outcome])} {outcome}")
-    told_above = ("skipped", "replayed", "out of order", "duplicated", "not in the reference")
-    for clause in resume.clauses:
-        if clause.verdict == Verdict.BROKEN:
-            reasons = clause.because.split("; ")
-            parts += [reason for reason in reasons if not reason.endswith(told_above)]
-    told = ", ".join(parts)
-    if resume.shift.records is not None:
-        told += f"; shift {at_least}{resume.shift.records:+,}"
-    return told
+def _decision(decision: Decision, report: Report) -> Iterator[RenderableType]:
+    yield ""
+    rows = [("decision", f"{_ACTIONS[decision.action]}{decision.text}")]
+    judged = [*report.resumes, *([] if report.stream is None else [report.stream])]
+    if judged:
+        rows.append(("damage", phrases.damage_of(decision)))
+    if decision.safe_checkpoint is not None:
+        attempt, step = decision.safe_checkpoint
+        rows.append(("safe", f"the checkpoint at step {step} of attempt {attempt}"))
+        cursor = next((one for one in report.resumes if one.checkpoint_step == step), None)
+        positions = None if cursor is None else cursor.positions
+        if positions is not None and positions.expected is not None:
+            rows.append(("cursor", f"position {positions.expected:,} comes next"))
+    open_limits = {
+        one.code: one
+        for part in judged
+        for one in part.limits
+        if one.blocks and not one.is_waived and part.verdict == Verdict.UNPROVEN
+    }
+    rows += [("settle", f"{one.settled_by} [{one.code}]") for one in open_limits.values()]
+    rows += _what_it_holds(report)
+    if report.command == "diff" and _may_come(report):
+        rows.append(("follow", "diff LEDGER --wait 8 waits for 8 whole resumed steps"))
+    yield _labelled(rows)
 
 
-def _told(amount: Amount) -> str:
-    """Tell an amount in samples where a record is a whole sample, else in records and tokens."""
-    if amount.samples is None or amount.samples == amount.records:
-        return counted(amount.records, "sample")
-    told = f"{counted(amount.records, 'record')} of {counted(amount.samples, 'sample')}"
-    return told if amount.tokens is None else f"{told} ({counted(amount.tokens, 'token')})"
+def _may_come(report: Report) -> bool:
+    """Tell whether nothing was resumed yet, by a job that may still be at it."""
+    if not report.resumes:
+        return True
+    newest = report.resumes[-1]
+    ended = {one.attempt for one in report.lineage if one.has_end}
+    return not newest.windows["resumed"] and newest.to_attempt not in ended
 
 
-def _block(resume: Resume, title: str) -> list[str]:
-    lines = [f"{title}: {resume.verdict.value}"]
+def _labelled(rows: list[tuple[str, str]]) -> RenderableType:
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(no_wrap=True, style="bold")
+    grid.add_column(overflow="fold")
+    previous = ""
+    for label, text in rows:
+        grid.add_row("" if label == previous else label, _plain(text))
+        previous = label
+    return Padding(grid, (0, 0, 0, 2))
+
+
+def _title(resume: Resume, title: str) -> Text:
+    return _plain(f"{title}: ", "bold") + Text(resume.verdict.value, style=VERDICTS[resume.verdict])
+
+
+def _block(resume: Resume, title: str, screen: Screen) -> Iterator[RenderableType]:
+    yield _title(resume, title)
+    drawn = list(
+        set_picture(
+            resume.picture,
+            resume.checkpoint_step,
+            width=screen.width - 2,
+            sides=(_side(resume.reference_kind), "resumed"),
+        )
+    )
+    if drawn:
+        yield ""
+        yield Padding(Group(*drawn), (0, 0, 0, 2))
+    yield ""
+    yield Padding(_counts(resume, screen), (0, 0, 0, 2))
+    if screen.width >= WIDE:
+        yield ""
+    yield Padding(_clauses(resume.clauses), (0, 0, 0, 2))
+    if resume.findings:
+        yield ""
+        yield Padding(_findings(resume.findings, screen), (0, 0, 0, 2))
+    if resume.limits:
+        yield ""
+        yield Padding(_limits(resume.limits), (0, 0, 0, 2))
+    yield ""
+    yield _small_print(resume)
+
+
+def _side(reference_kind: str) -> str:
+    return "rolled back" if reference_kind == "rolled-back" else reference_kind
+
+
+def _counts(resume: Resume, screen: Screen) -> RenderableType:
+    """Set the amounts of every outcome that occurs, and of the three that everyone asks for."""
+    groups: dict[str, dict[str, Amount | None]] = {
+        "resumed": {str(name): amount for name, amount in resume.resumed.items()},
+        "expected": {str(name): amount for name, amount in resume.expected.items()},
+        "overlays": {str(name): amount for name, amount in resume.overlays.items()},
+    }
+    has_tokens = any(
+        amount is not None and amount.tokens is not None
+        for group in groups.values()
+        for amount in group.values()
+    )
+    tables = [_amounts(name, group, has_tokens=has_tokens) for name, group in groups.items()]
+    if screen.width < WIDE:
+        return Group(*(part for table in tables for part in (table, "")))
+    side_by_side = Table.grid(padding=(0, 4))
+    side_by_side.add_row(*tables)
+    return side_by_side
+
+
+def _amounts(
+    title: str, amounts: Mapping[str, Amount | None], *, has_tokens: bool
+) -> RenderableType:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    table.add_column(title, min_width=20, no_wrap=True)
+    for name in ("records", "samples", "tokens")[: 3 if has_tokens else 2]:
+        table.add_column(name, justify="right", min_width=9, no_wrap=True)
+    for name, amount in amounts.items():
+        if name not in phrases.HEADLINE and (amount is None or not amount.records):
+            continue
+        style = STYLES[name] if amount is not None and amount.records else "dim"
+        numbers = [None] * 3 if amount is None else [amount.records, amount.samples, amount.tokens]
+        cells = ["-" if one is None else f"{one:,}" for one in numbers]
+        table.add_row(f"{LETTERS[name]} {name}", *cells[: 3 if has_tokens else 2], style=style)
+    return table
+
+
+def _clauses(clauses: tuple[Clause, ...]) -> RenderableType:
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(no_wrap=True, style="bold")
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    for clause in clauses:
+        grid.add_row(
+            str(clause.clause),
+            Text(clause.verdict.value, style=VERDICTS[clause.verdict]),
+            _plain(clause.because),
+        )
+    return grid
+
+
+def _findings(findings: tuple[Finding, ...], screen: Screen) -> RenderableType:
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    if screen.width >= WIDE:
+        grid.add_column(overflow="fold")
+    for one in findings:
+        name = Text(f"{LETTERS[one.code]} {one.code}", style=STYLES[one.code])
+        where = Text(f"{phrases.told(one.amount)}; {phrases.places(one)}")
+        examples = Text("e.g. " + ", ".join(quoted(each) for each in one.examples), style="dim")
+        if screen.width >= WIDE:
+            grid.add_row(name, where, examples)
+        else:
+            grid.add_row(name, where)
+            grid.add_row("", examples)
+    return grid
+
+
+def _limits(limits: tuple[Limit, ...]) -> RenderableType:
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    for one in limits:
+        word, style = ("limit", "bold yellow") if one.blocks else ("note", "")
+        if one.is_waived:
+            word, style = "allowed", "dim"
+        blocks = f"; blocks {', '.join(one.blocks)}" if one.blocks and not one.is_waived else ""
+        grid.add_row(Text(word, style=style), _plain(f"{one.text} [{one.code}]{blocks}"))
+        grid.add_row("", _plain(f"settled by {one.settled_by}", "dim"))
+    return grid
+
+
+def _small_print(resume: Resume) -> RenderableType:
     windows = resume.windows
     reference = resume.reference_kind
     if resume.reference_through is not None:
         reference += f", whole through step {resume.reference_through}"
-    lines.append(
-        f"  records   committed {windows['committed']:,} | reference {windows['reference']:,} "
-        f"({reference}) | resumed {windows['resumed']:,}"
-    )
-    lines.append(f"  resumed   {_nonzero({str(k): v for k, v in resume.resumed.items()})}")
-    lines.append(f"  expected  {_nonzero({str(k): v for k, v in resume.expected.items()})}")
-    lines.append(f"  overlays  {_nonzero({str(k): v for k, v in resume.overlays.items()})}")
-    lines.append(f"  identity  {', '.join(resume.identity)}")
+    rows = [
+        (
+            "records",
+            f"committed {windows['committed']:,}, reference {windows['reference']:,} "
+            f"({reference}), resumed {windows['resumed']:,}",
+        ),
+        ("identity", ", ".join(resume.identity)),
+    ]
     if resume.first_divergence is not None:
-        lines.append(f"  differs   from the control first in step {resume.first_divergence}")
+        rows.append(("differs", f"from the control first in step {resume.first_divergence}"))
     if resume.positions is not None:
-        lines.append(f"  positions {_positions(resume.positions)}")
+        rows.append(("positions", phrases.positions_of(resume.positions)))
     if resume.read_steps is not None:
         first, last = resume.read_steps
-        lines.append(f"  read      only steps {first} to {last}; --full reads everything")
-    for clause in resume.clauses:
-        lines.append(f"  {clause.clause:<11} {clause.verdict.value}: {clause.because}")
-    for finding in resume.findings:
-        steps = (
-            f"step {finding.first_step}"
-            if finding.first_step == finding.last_step
-            else f"steps {finding.first_step}-{finding.last_step}"
-        )
-        lines.append(
-            f"  - {finding.code}: {_told(finding.amount)}, {steps}, "
-            f"ranks {_ranges(finding.ranks)}, slots {_ranges(finding.slots)}; "
-            f"for instance {', '.join(finding.examples)}"
-        )
-    for limit in resume.limits:
-        word = "allowed" if limit.is_waived else "limit" if limit.blocks else "note"
-        lines.append(f"  {word}: {limit.text} [{limit.code}]; settled by {limit.settled_by}")
-    return lines
+        rows.append(("read", f"only steps {first} to {last}; --full reads everything"))
+    return _labelled(rows)
 
 
-def _nonzero(amounts: "dict[str, Amount | None]") -> str:
-    shown = [f"{name} {one.records:,}" for name, one in amounts.items() if one and one.records]
-    return ", ".join(shown) or "none"
-
-
-def _positions(positions: Positions) -> str:
-    expected = "" if positions.expected is None else f"expected next {positions.expected}, "
-    holes = "unknown" if positions.holes is None else str(positions.holes)
-    return (
-        f"{expected}first {positions.first}, repeated {positions.repeated}, holes {holes}, "
-        f"drift {positions.drift}"
-    )
-
-
-def _ranges(ranges: tuple[tuple[int, int], ...]) -> str:
-    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in ranges)
-
-
-def _what_it_holds(report: Report) -> list[str]:
-    lines = []
+def _what_it_holds(report: Report) -> Iterator[tuple[str, str]]:
+    """Say what a ledger without a resume holds, and what can be done with it."""
+    if report.resumes or report.stream is not None:
+        return
+    if not report.lineage:
+        yield "holds", "no attempt and no record"
     for one in report.lineage:
         world = "" if one.world_size is None else f", {counted(one.world_size, 'rank')}"
-        lines.append(
-            f"  attempt {one.attempt}: steps {one.first_step} to {one.last_step}{world}"
-            if one.first_step is not None
-            else f"  attempt {one.attempt}: no record{world}"
-        )
-    return [*lines, "  To judge a run that was never resumed, use gate with a control run."]
+        held = "no record"
+        if one.first_step is not None:
+            held = f"steps {one.first_step} to {one.last_step}"
+        yield "holds", f"attempt {one.attempt}: {held}{world}"
+    yield "compare", "gate CONTROL RUN judges a run that was never resumed"

@@ -1,0 +1,144 @@
+"""Says verdicts, amounts, ranges and steps in words, for every reporter that people read."""
+
+from collections.abc import Sequence
+
+from ledger_audit.model import (
+    Amount,
+    Decision,
+    Expected,
+    Finding,
+    Overlay,
+    Positions,
+    Report,
+    Resume,
+    Resumed,
+    Verdict,
+)
+from ledger_audit.printable import counted
+
+HEADLINE = (str(Expected.SKIPPED), str(Resumed.REPLAYED), str(Overlay.OUT_OF_ORDER))
+"""The counts that everyone asks for: told even where they are zero."""
+
+
+def worst_of(report: Report) -> Resume | None:
+    """Give what the verdict rests on: the newest resume that has it, else the whole stream."""
+    for one in reversed(report.resumes):
+        if one.verdict == report.verdict:
+            return one
+    return report.stream
+
+
+def reach(resume: Resume) -> str:
+    """Say how far the verdict reaches, and by how many lanes."""
+    lanes = f"{resume.coverage.lanes_proven} of {counted(resume.coverage.lanes, 'lane')}"
+    if resume.through_step is None:
+        return f"after {mark(resume)}; no step after it can be compared"
+    steps = counted(resume.through_step - resume.checkpoint_step, "step")
+    if resume.verdict == Verdict.CONTINUOUS:
+        return f"through step {resume.through_step}, {steps} after {mark(resume)}, {lanes}"
+    return f"after {mark(resume)}; compared through step {resume.through_step}, {steps}, {lanes}"
+
+
+def mark(resume: Resume) -> str:
+    """Name the place from which the resume is judged."""
+    return "the start" if resume.from_attempt is None else f"step {resume.checkpoint_step}"
+
+
+def sentence(resume: Resume) -> str:
+    """Tell one resume in one sentence."""
+    if resume.verdict == Verdict.BROKEN:
+        return f"After {mark(resume)}, {damage(resume)}."
+    if resume.verdict == Verdict.UNPROVEN:
+        blocking = [one.text for one in resume.limits if one.blocks and not one.is_waived]
+        return _as_sentence(blocking[0] if blocking else "there is not enough evidence")
+    if resume.through_step is None:
+        return "Nothing is wrong in the steps that were compared."
+    return "Nothing was skipped, replayed or out of order as far as the reference shows."
+
+
+def _as_sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+def damage(resume: Resume) -> str:
+    """Tell the three counts that everyone asks for, then whatever else is broken."""
+    at_least = "at least " if resume.shift.is_lower_bound else ""
+    parts = [
+        f"{at_least}{told(resume.expected[Expected.SKIPPED])} skipped",
+        f"{told(resume.resumed[Resumed.REPLAYED])} replayed",
+    ]
+    disordered = resume.overlays[Overlay.OUT_OF_ORDER]
+    if disordered is not None:
+        parts.append(f"{told(disordered)} out of order")
+    for outcome in (Resumed.DUPLICATED, Resumed.UNEXPECTED):
+        if resume.resumed[outcome].records:
+            parts.append(f"{told(resume.resumed[outcome])} {outcome}")
+    told_above = ("skipped", "replayed", "out of order", "duplicated", "not in the reference")
+    for clause in resume.clauses:
+        if clause.verdict == Verdict.BROKEN:
+            reasons = clause.because.split("; ")
+            parts += [reason for reason in reasons if not reason.endswith(told_above)]
+    text = ", ".join(parts)
+    if resume.shift.records is not None:
+        text += f"; shift {at_least}{resume.shift.records:+,}"
+    return text
+
+
+def told(amount: Amount) -> str:
+    """Tell an amount in samples where a record is a whole sample, else in records and tokens."""
+    if amount.samples is None or amount.samples == amount.records:
+        return counted(amount.records, "sample")
+    text = f"{counted(amount.records, 'record')} of {counted(amount.samples, 'sample')}"
+    return text if amount.tokens is None else f"{text} ({counted(amount.tokens, 'token')})"
+
+
+def damage_of(decision: Decision) -> str:
+    """Tell the damage of all resumes in samples, tokens and share of the epoch."""
+    parts = []
+    for amount, what in ((decision.skipped, "skipped"), (decision.replayed, "replayed")):
+        tokens = f" ({counted(amount.tokens, 'token')})" if amount.tokens else ""
+        parts.append(f"{told(amount) if not tokens else _without_tokens(amount)}{tokens} {what}")
+    share = (
+        "share of the epoch unknown: dataset_samples is not logged"
+        if decision.epoch_share is None
+        else f"{100 * decision.epoch_share:.3g} % of an epoch"
+    )
+    return f"{', '.join(parts)}; {share}"
+
+
+def _without_tokens(amount: Amount) -> str:
+    return told(Amount(amount.records, amount.samples, None))
+
+
+def places(finding: Finding) -> str:
+    """Name the ranks, slots and steps of a finding."""
+    return ", ".join(
+        [
+            _several("rank", finding.ranks),
+            _several("slot", finding.slots),
+            _several("step", ((finding.first_step, finding.last_step),)),
+        ]
+    )
+
+
+def _several(noun: str, ranges: Sequence[tuple[int, int]]) -> str:
+    is_one = len(ranges) == 1 and ranges[0][0] == ranges[0][1]
+    return f"{noun if is_one else noun + 's'} {ranges_of(ranges)}"
+
+
+def ranges_of(ranges: Sequence[tuple[int, int]], most: int = 6) -> str:
+    """Give closed ranges as `0-3,7`; after `most` of them, say how many are left out."""
+    shown = [f"{first}" if first == last else f"{first}-{last}" for first, last in ranges[:most]]
+    left = len(ranges) - len(shown)
+    return ",".join(shown) + (f" and {counted(left, 'more range')}" if left else "")
+
+
+def positions_of(positions: Positions) -> str:
+    """Tell the second line of evidence."""
+    expected = "" if positions.expected is None else f"expected next {positions.expected:,}, "
+    first = "none" if positions.first is None else f"{positions.first:,}"
+    holes = "unknown" if positions.holes is None else f"{positions.holes:,}"
+    return (
+        f"{expected}first {first}, repeated {positions.repeated:,}, holes {holes}, "
+        f"drift {positions.drift:,}"
+    )
