@@ -33,14 +33,15 @@ def quoted(sample_id: str) -> str:
     """
     Give a sample id so that it ends where it ends, among others in a line.
 
-    What holds a space, a comma or a quote is put in quotes; what is too long is cut, and says so.
+    What holds a space, a comma or a quote is put in quotes; what is too long is cut, and says by
+    how many characters: `...(+952)`.
     """
     cut = sample_id[:LONGEST_ID]
     told = printable(cut)
     if _PLAIN.fullmatch(cut) is None:
         told = "'" + printable(cut.replace("\\", "\\\\").replace("'", "\\'")) + "'"
     left = len(sample_id) - len(cut)
-    return f"{told}...({left:,} more)" if left else told
+    return f"{told}...(+{left})" if left else told
 
 
 def counted(number: int, noun: str) -> str:

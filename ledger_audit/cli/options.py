@@ -60,6 +60,13 @@ def _reports(
     return tuple((kind, Path(file)) for kind, file in pairs)
 
 
+def _limits_begun(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
+    """Complete the name of a limit."""
+    from ledger_audit.continuity.limits import LIMITS
+
+    return [code for code in LIMITS if code.startswith(incomplete)]
+
+
 def _limits(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> frozenset[str]:
     if not values:
         return frozenset()
@@ -99,6 +106,7 @@ _SHARED = (
         multiple=True,
         metavar="LIMIT",
         callback=_limits,
+        shell_complete=_limits_begun,
         help="Let this limit block no clause. Repeatable.",
     ),
     click.option(

@@ -9,25 +9,27 @@ COMMITTED = "committed"
 LETTERS: Mapping[str, str] = {
     Resumed.REPLAYED: "R",
     Resumed.DUPLICATED: "D",
+    Resumed.REPEAT_UNEXPLAINED: "?",
     Resumed.UNEXPECTED: "X",
     Overlay.OUT_OF_ORDER: "O",
-    Resumed.REPEAT_UNEXPLAINED: "?",
     Resumed.VOID: "v",
     Resumed.MOVED: "m",
     Resumed.PADDING: "p",
     Resumed.IN_PLACE: "=",
     Resumed.FRESH: "+",
     Expected.SKIPPED: "S",
-    Expected.REPEAT_MISSING: "M",
     Expected.UNDECIDED: "u",
     Expected.DECLARED: "d",
+    Expected.REPEAT_MISSING: "M",
     Expected.PENDING: "w",
     Expected.MATCHED: "=",
     Overlay.MISPLACED: "l",
     Overlay.FORBIDDEN: "F",
     COMMITTED: ".",
 }
-"""Outcome → its letter. `=` is a record of either side that met its partner."""
+"""
+Outcome → its letter, the worst first. `=` is a record of either side that met its partner.
+"""
 
 STYLES: Mapping[str, str] = {
     Resumed.REPLAYED: "bold red",

@@ -1,0 +1,302 @@
+"""The report for eyes: golden screens, counts that equal the JSON's, and what a screen may be."""
+
+import os
+import pty
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import FIXTURES, ROOT
+from native import read_lines, write_ledger
+from rich.cells import cell_len
+from running import ledger_audit
+
+from ledger_audit import audit
+from ledger_audit.continuity.classify import WORST_EXPECTED, WORST_RESUMED
+from ledger_audit.model import Expected, Overlay, Picture, Report, Resumed, Strip, Verdict
+from ledger_audit.printable import quoted
+from ledger_audit.report.marks import LETTERS, STYLES, VERDICTS
+from ledger_audit.report.picture import set_picture
+from ledger_audit.report.screen import Screen
+from ledger_audit.report.terminal import to_terminal
+
+GOLDEN = FIXTURES / "golden"
+SCREENS = {
+    "80": Screen(80),
+    "80.colour": Screen(80, has_colour=True),
+    "200": Screen(200),
+    "200.colour": Screen(200, has_colour=True),
+}
+CASES = {
+    "diff": [
+        "zoo/torch-ddp-prefetched-position",
+        "zoo/torch-ddp-correct",
+        "zoo/torch-ddp-double-failure",
+        "zoo/torch-ddp-elastic-4to2-correct",
+        "zoo/torch-ddp-partial-accum",
+        "zoo/webdataset-epoch-restart",
+        "zoo/accelerate-docs-epoch0",
+        "traps/one-silent-rank-hides-nothing",
+        "traps/planned-stop-jumped-by-two-positions",
+        "traps/resumed-ended-and-did-nothing",
+        "traps/stopped-by-the-time-limit",
+        "traps/two-resumes-wrong-in-the-same-way",
+        "traps/void-step-rewound",
+    ],
+    "gate": [
+        "zoo/megatron-seqlen-changed",
+        "zoo/megatron-correct",
+        "zoo/olmo-state-not-loaded",
+        "traps/control-was-never-the-same",
+    ],
+}
+FOLDERS = sorted(path.parent for path in FIXTURES.glob("*/*/run"))
+ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def _report(command: str, folder: Path) -> Report:
+    if command == "gate":
+        return audit.gate([folder / "control"], [folder / "run"], audit.Reading(full=True))
+    return audit.diff([folder / "run"])
+
+
+def _golden() -> list[tuple[str, str, str]]:
+    return [
+        (command, case, size) for command in CASES for case in CASES[command] for size in SCREENS
+    ]
+
+
+@pytest.mark.parametrize(("command", "case", "size"), _golden())
+def test_a_screen_looks_as_it_did(
+    command: str, case: str, size: str, pytestconfig: pytest.Config
+) -> None:
+    """A dozen real and tiny cases, narrow and wide, with and without colour."""
+    path = GOLDEN / f"{command}-{case.split('/')[1]}.{size}.txt"
+
+    told = to_terminal(_report(command, FIXTURES / case), SCREENS[size])
+
+    if pytestconfig.getoption("--update-golden"):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(told)
+    assert path.read_text() == told
+
+
+def test_no_golden_screen_is_left_over() -> None:
+    """Every stored screen belongs to a case."""
+    expected = {f"{one}-{case.split('/')[1]}.{size}.txt" for one, case, size in _golden()}
+
+    assert expected == {path.name for path in GOLDEN.iterdir()}
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.name)
+def test_the_screen_tells_what_the_json_tells(folder: Path) -> None:
+    """Counts by outcome, verdicts and limits are the JSON's, on every screen, in every colour."""
+    arguments = [folder / "run"]
+    told = ledger_audit("diff", *arguments, "--format", "json").report
+    report = audit.diff(arguments)
+
+    for screen in (Screen(60), Screen(80), Screen(200), Screen(200, has_colour=True)):
+        text = ESCAPE.sub("", to_terminal(report, screen))
+        assert told["verdict"] == text.split()[0].strip(":").lower()
+        assert all(cell_len(line) <= screen.width for line in text.splitlines())
+        sections = re.split(r"^Resume \d+ of \d+: ", text, flags=re.MULTILINE)[1:]
+        for section, resume in zip(sections, reversed(told["resumes"]), strict=True):
+            title = " ".join(section.partition("\n\n")[0].split())
+            assert resume["verdict"] in title.partition(": ")[2].split()[0]
+            if re.search(r"^  reach ", section, re.MULTILINE):
+                assert resume["verdict"] == "continuous"
+                continue
+            assert _counts_of(resume) == _counts_on(section)
+            flat = " ".join(section.split())
+            for limit in resume["limits"]:
+                assert f"[{limit['code']}]" in flat
+            for one in resume["findings"]:
+                assert f"{LETTERS[one['code']]} {one['code']} " in flat
+
+
+def _counts_of(
+    resume: dict[str, dict[str, dict[str, dict[str, int | None] | None]]],
+) -> set[object]:
+    headline = {"skipped", "replayed", "out-of-order"}
+    return {
+        (name, *(None if amount is None else amount[key] for key in ("records", "samples")))
+        for group in resume["outcomes"].values()
+        for name, amount in group.items()
+        if name in headline or (amount is not None and amount["records"])
+    }
+
+
+def _counts_on(section: str) -> set[object]:
+    """Read the tables of a screen: name, records, samples."""
+    number = r"(-|[\d,]+)"
+    rows = re.findall(
+        rf"(?:^|\s)\S ([a-z-]+) +{number} +{number}(?=[\s]|$)", section, flags=re.MULTILINE
+    )
+    return {
+        (name, *(None if one == "-" else int(one.replace(",", "")) for one in numbers))
+        for name, *numbers in rows
+    }
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.name)
+def test_the_picture_shows_what_was_found(folder: Path) -> None:
+    """Each finding has a cell at least as bad in its first step, on one of its ranks."""
+    order = [*LETTERS]
+    for resume in audit.diff([folder / "run"], audit.Reading(full=True)).resumes:
+        for one in resume.findings:
+            if one.code == Overlay.MISPLACED:
+                continue
+            side = "reference" if one.code in set(Expected) else "resumed"
+            column = next(
+                index
+                for index, (first, last) in enumerate(resume.picture.columns)
+                if first <= one.first_step <= last
+            )
+            cells = [
+                cell
+                for strip in resume.picture.strips
+                if any(a <= strip.ranks[1] and strip.ranks[0] <= b for a, b in one.ranks)
+                and (cell := getattr(strip, side)[column]) is not None
+            ]
+            assert any(order.index(cell) <= order.index(one.code) for cell in cells)
+
+
+def test_every_outcome_has_a_letter_of_its_own() -> None:
+    """Within one side no two outcomes share a letter, and colour says nothing more than it."""
+    for side in ([*Resumed, *Overlay], [*Expected, "committed"]):
+        assert len(side) == len({LETTERS[name] for name in side})
+    assert LETTERS.keys() == STYLES.keys()
+    assert set(Verdict) == set(VERDICTS)
+
+
+def test_the_worst_is_the_same_everywhere() -> None:
+    """A folded cell of the screen is what the reasoning calls worst."""
+    for worst in (WORST_RESUMED, WORST_EXPECTED):
+        assert list(worst) == [name for name in LETTERS if name in set(worst)]
+
+
+def _drawn(picture: Picture, width: int, checkpoint: int = 8) -> list[str]:
+    lines = set_picture(picture, checkpoint, width=width, sides=("rolled back", "resumed"))
+    return [line.plain for line in lines]
+
+
+def test_many_ranks_and_steps_fold_into_bands_and_columns() -> None:
+    """4,096 ranks over 1,600 steps fit a narrow screen, and the one bad cell is still there."""
+    columns = tuple((8 + n, 8 + n) if n < 1 else (9 + 10 * (n - 1), 8 + 10 * n) for n in range(161))
+    strips = tuple(
+        Strip(
+            (rank, rank + 63),
+            64,
+            (*["committed"], *["matched"] * 160),
+            (None, *("replayed" if (rank, n) == (640, 80) else "in-place" for n in range(160))),
+        )
+        for rank in range(0, 4096, 64)
+    )
+
+    lines = _drawn(Picture(columns, strips), 78)
+
+    assert all(len(line) <= 78 for line in lines)
+    assert len(lines) <= 2 * 12 + 5
+    assert sum(line.count("R") for line in lines) == 1 + 1  # the cell and the legend
+    assert "one letter: the worst of up to" in " ".join(lines)
+
+
+def test_a_picture_without_cells_has_no_line() -> None:
+    """Nothing to draw, nothing drawn."""
+    assert _drawn(Picture((), ()), 78) == []
+
+
+def _run_in_terminal(*arguments: str | Path, **variables: str) -> str:
+    """Run the program with a real terminal, 80 columns wide, as its standard output."""
+    ours, theirs = pty.openpty()
+    child = subprocess.Popen(
+        [sys.executable, "-m", "ledger_audit", *map(str, arguments)],
+        stdout=theirs,
+        stderr=subprocess.DEVNULL,
+        cwd=ROOT,
+        env={**os.environ, "TERM": "xterm-256color", "PAGER": "cat", **variables},
+    )
+    os.close(theirs)
+    told = b""
+    while True:
+        try:
+            part = os.read(ours, 65536)
+        except OSError:  # Linux says so when the other end is closed
+            break
+        if not part:
+            break
+        told += part
+    os.close(ours)
+    child.wait()
+    return told.decode()
+
+
+def test_a_terminal_gets_colour_and_a_pipe_does_not() -> None:
+    """`NO_COLOR` and a dumb terminal take colour away; `FORCE_COLOR` gives it to a pipe."""
+    run = FIXTURES / "traps" / "void-step-rewound" / "run"
+
+    assert "\x1b[1;31mBROKEN" in _run_in_terminal("diff", run)
+    assert "\x1b" not in _run_in_terminal("diff", run, NO_COLOR="1")
+    assert "\x1b" not in _run_in_terminal("diff", run, TERM="dumb")
+    assert "\x1b[" in _run_in_terminal("show", run)
+    assert "\x1b" not in _run_in_terminal("show", run, NO_COLOR="1")
+    for forced, expected in (("", False), ("1", True)):
+        ran = subprocess.run(
+            [sys.executable, "-m", "ledger_audit", "diff", run],
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**os.environ, "FORCE_COLOR": forced},
+        )
+        assert expected == ("\x1b[" in ran.stdout)
+
+
+def test_the_width_is_the_users(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`COLUMNS` sets it; nothing makes a line longer."""
+    run = FIXTURES / "zoo" / "torch-ddp-partial-accum" / "run"
+    for width in (40, 61, 133, 200):
+        monkeypatch.setenv("COLUMNS", str(width))
+        lines = ledger_audit("diff", run).out.splitlines()
+        assert max(map(len, lines)) <= width
+        assert max(map(len, ledger_audit("show", run).out.splitlines())) <= width
+
+
+def test_an_encoding_that_lacks_a_letter_gets_its_escape(tmp_path: Path) -> None:
+    """A terminal in plain ASCII is told the same, and nothing crashes."""
+    lines = [
+        {**one, "sample_id": f"größe-{one['sample_id']}"} if one["kind"] == "sample" else one
+        for one in read_lines(FIXTURES / "traps" / "void-step-rewound" / "run")
+    ]
+    root = write_ledger(lines, tmp_path / "ledger")
+
+    for command in ("diff", "show"):
+        ran = subprocess.run(
+            [sys.executable, "-m", "ledger_audit", command, root],
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        )
+        assert "gr\\xf6\\xdfe-" in ran.stdout
+        assert ran.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("sample_id", "told"),
+    [
+        ("42", "42"),
+        ("doc-7/part.3", "doc-7/part.3"),
+        ("a, b", "'a, b'"),
+        ("it's", "'it\\'s'"),
+        ("", "''"),
+        ("x" * 1000, "x" * 48 + "...(+952)"),
+        ("\u05d0\u05d1 12", "'\\u05d0\\u05d1 12'"),
+        ("\u202etxt.exe", "\\u202etxt.exe"),
+        ("日本", "日本"),
+    ],
+)
+def test_an_id_ends_where_it_ends(sample_id: str, told: str) -> None:
+    """Blanks, commas and quotes are quoted, what is long is cut, what turns a line is escaped."""
+    assert told == quoted(sample_id)
