@@ -14,8 +14,9 @@ MAX_FILE, MAX_FUNCTION = 400, 50
 
 FLOORS: dict[str, set[str]] = {
     "__main__": {"cli"},
-    "cli": {"cli", "audit", "report", "ledger", "continuity", "model", "errors", "printable", ""},
+    "cli": {"cli", "audit", "waiting", "report", "ledger", "continuity", "model", "errors", "printable", ""},
     "audit": {"sources", "continuity", "model"},
+    "waiting": {"sources", "continuity", "model", "errors", "printable"},
     "sources": {"ledger", "continuity", "model", "errors"},
     "continuity": {"continuity", "model", "errors", "printable"},
     "report": {"report", "model", "printable", ""},

@@ -300,3 +300,11 @@ def test_an_encoding_that_lacks_a_letter_gets_its_escape(tmp_path: Path) -> None
 def test_an_id_ends_where_it_ends(sample_id: str, told: str) -> None:
     """Blanks, commas and quotes are quoted, what is long is cut, what turns a line is escaped."""
     assert told == quoted(sample_id)
+
+
+def test_the_page_names_every_letter() -> None:
+    """`docs/terminal-report.md` has a row for each letter, and links to each outcome."""
+    page = (ROOT / "docs" / "terminal-report.md").read_text()
+    for name, letter in LETTERS.items():
+        row = next(line for line in page.splitlines() if line.startswith(f"| `{letter}` |"))
+        assert name == "committed" or f"(outcomes.md#{name})" in row
