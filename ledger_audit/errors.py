@@ -41,3 +41,20 @@ class UnreadableError(LedgerAuditError):
     """An input is missing, damaged, or not what it says it is."""
 
     exit_code = ExitCode.UNREADABLE
+
+
+class LedgerWriteError(LedgerAuditError):
+    """A record or an event could not be written; raised only by a strict writer."""
+
+    exit_code = ExitCode.INTERNAL
+
+
+class VanishedError(UnreadableError):
+    """A file that was listed is gone: the ledger is being sealed, and is to be listed again."""
+
+    @classmethod
+    def of(cls, name: object) -> "VanishedError":
+        """Say which file, or whose."""
+        return cls(
+            f"{name}: was there and has vanished", hint="something removes files: try again later"
+        )

@@ -4,11 +4,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import polars as pl
+
 from ledger_audit.continuity.lineage import Attempt, Lineage, reconstruct
 from ledger_audit.continuity.windows import Source
 from ledger_audit.errors import UsageError
 from ledger_audit.ledger.opening import open_ledger, same_id_type
 from ledger_audit.ledger.reader import Ledger
+from ledger_audit.ledger.recovery import still_unread
 from ledger_audit.model import Reading
 
 
@@ -65,7 +68,11 @@ def open_windows(pre: Path, post: Path, checkpoint_step: int, reading: Reading) 
         tries=lambda label, first, last: of(label).tries(label, first, last),
         lookup=lambda label, ids: of(label).lookup(label, ids),
         has_commits=any(ledger.has_commits() for ledger in ledgers.values()),
-        unread=tuple(part for ledger in ledgers.values() for part in ledger.unread),
+        unread=tuple(
+            part
+            for ledger in ledgers.values()
+            for part in still_unread(ledger.acts(), ledger.unread)
+        ),
     )
 
 
@@ -88,19 +95,25 @@ def chosen_resumes(source: Source, reading: Reading) -> list[int]:
 
 
 def _source(ledger: Ledger) -> Source:
+    acts = ledger.acts()
     return Source(
-        lineage=reconstruct(ledger.acts(), ledger.extents(), ledger.runs),
+        lineage=reconstruct(_told(acts), ledger.extents(), ledger.runs),
         records=ledger.records,
         tries=ledger.tries,
         lookup=ledger.lookup,
         has_commits=ledger.has_commits(),
-        unread=ledger.unread,
+        unread=still_unread(acts, ledger.unread),
     )
+
+
+def _told(acts: pl.DataFrame) -> pl.DataFrame:
+    """Leave out what sealing said: an attempt of which nothing else is there left nothing."""
+    return acts.filter(pl.col("kind") != "recovered")
 
 
 def _only_attempt(label: str, ledger: Ledger) -> Attempt:
     """Give the one attempt of a plain log; a log without any record has one that did nothing."""
-    chain = reconstruct(ledger.acts(), ledger.extents()).chain
+    chain = reconstruct(_told(ledger.acts()), ledger.extents()).chain
     return replace(chain[-1], label=label, is_assumed=False) if chain else Attempt(label)
 
 

@@ -76,40 +76,10 @@ def test_the_worked_example() -> None:
     alone = ledger_audit("diff", folder / "run")
 
     assert (gated.code, alone.code) == (1, 1)
-    first = gated.out.splitlines()[0]
+    told, told_alone = (" ".join(ran.out.split("\n\n")[0].split()) for ran in (gated, alone))
     assert (
-        "BROKEN: after step 8, 64 samples skipped, 0 samples replayed, 0 samples out of order, "
-        "epoch 0 misses 64 samples, 224 records at another step than in the reference; shift +64"
-    ) == first
-    assert "BROKEN: after step 8, at least 40 samples skipped" in alone.out.splitlines()[0]
-
-
-def test_a_legal_elastic_restart() -> None:
-    """Four ranks become two: continuous for both commands, with four padding repeats less."""
-    folder = FIXTURES / "zoo" / "torch-ddp-elastic-4to2-correct"
-
-    gated = ledger_audit("gate", folder / "control", folder / "run", "--format", "json")
-
-    assert gated.code == 0
-    assert gated.report["resumes"][0]["outcomes"]["expected"]["repeat-missing"]["records"] == 4
-    assert ledger_audit("diff", folder / "run").code == 0
-
-
-@pytest.mark.parametrize("folder", STORED, ids=lambda folder: folder.name)
-def test_a_narrow_window_gives_the_same_verdict(folder: Path) -> None:
-    """Reading few steps around the checkpoint never turns a verdict around."""
-    whole = ledger_audit("diff", "--full", folder / "run", "--format", "json").report
-    narrow = ledger_audit(
-        "diff", folder / "run", "--before", "2", "--after", "3", "--format", "json"
-    ).report
-
-    for wide, near in zip(whole["resumes"], narrow["resumes"], strict=True):
-        allowed = {wide["verdict"], "unproven"}
-        if wide["verdict"] == "broken" and _waits_for_an_epoch(wide):
-            allowed.add("continuous")  # the fault lies beyond the window, and the report says so
-        assert near["verdict"] in allowed
-
-
-def _waits_for_an_epoch(resume: dict[str, Any]) -> bool:
-    by_clause = {one["clause"]: one["because"] for one in resume["clauses"]}
-    return "epoch" in by_clause["promise"] and "records" not in by_clause["promise"]
+        "BROKEN after step 8; compared through step 22, 14 steps, 4 of 4 lanes After step 8, 64 "
+        "samples skipped, 0 samples replayed, 0 samples out of order, epoch 0 misses 64 samples, "
+        "224 records at another step than in the reference; shift +64."
+    ) == told
+    assert "After step 8, at least 40 samples skipped" in told_alone

@@ -8,15 +8,21 @@ import click
 
 from ledger_audit import __version__
 from ledger_audit.cli.output import complain
-from ledger_audit.errors import ExitCode, LedgerAuditError
+from ledger_audit.errors import ExitCode, LedgerAuditError, VanishedError
 
 INTERRUPTED = 130
 """What a shell expects of a program that was interrupted from the keyboard."""
+
+LOOKS = 5
+"""Times that a command looks at a ledger that is being sealed before it gives up."""
 
 COMMANDS = {
     "diff": "Judge every resume of a ledger by the work that the failure rolled back.",
     "gate": "Judge a run, and each of its resumes, by an uninterrupted control run.",
     "show": "Show the records around a resume, rank by slot, as they are.",
+    "seal": "Recover and seal what dead writers left, and merge small files.",
+    "convert": "Write a log of any readable format as a ledger, and list what it does not tell.",
+    "demo": "Kill a small job, resume it with a fault of your choice, and audit it.",
 }
 """Every command and its one-line help; the module of the same name holds it."""
 
@@ -56,7 +62,7 @@ def cli(debug: bool) -> None:
 def run(arguments: Sequence[str]) -> int:
     """Run the command line and give the exit code; a crash never gives 1."""
     try:
-        return int(cli.main(list(arguments), prog_name="ledger-audit", standalone_mode=False) or 0)
+        return _again(arguments, looks=LOOKS)
     except click.exceptions.Exit as leaving:
         return leaving.exit_code
     except click.ClickException as problem:
@@ -65,13 +71,25 @@ def run(arguments: Sequence[str]) -> int:
     except LedgerAuditError as problem:
         complain(problem.message, problem.hint)
         return problem.exit_code
-    except Exception as bug:
+    except (SystemExit, KeyboardInterrupt):
+        raise
+    except BaseException as bug:  # a panic of the engine is no Exception
         if "--debug" in arguments:
             sys.excepthook(type(bug), bug, bug.__traceback__)
         return _our_fault(bug)
 
 
-def _our_fault(bug: Exception) -> int:
+def _again(arguments: Sequence[str], *, looks: int) -> int:
+    """Run a command; where files vanish that it had listed, from its beginning."""
+    try:
+        return int(cli.main(list(arguments), prog_name="ledger-audit", standalone_mode=False) or 0)
+    except VanishedError:
+        if looks <= 1:
+            raise
+    return _again(arguments, looks=looks - 1)
+
+
+def _our_fault(bug: BaseException) -> int:
     """Own up to what is no fault of the input, or leave quietly if nobody reads any more."""
     if isinstance(bug, BrokenPipeError):
         sys.stderr = None  # Python would complain at its exit

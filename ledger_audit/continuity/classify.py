@@ -54,9 +54,12 @@ def classify(facts: Facts, order: Order) -> Classified:
 
 
 def _with_worst(rows: pl.DataFrame, severity: list[str]) -> pl.DataFrame:
+    if rows["record"].n_unique() == rows.height:  # no record was cut into pieces
+        return rows.with_columns(worst=pl.col("outcome"))
     rank_of = {name: index for index, name in enumerate(severity)}
     return (
-        rows.with_columns(severity=pl.col("outcome").replace_strict(rank_of, return_dtype=pl.Int8))
+        rows.lazy()
+        .with_columns(severity=pl.col("outcome").replace_strict(rank_of, return_dtype=pl.Int8))
         .with_columns(severity=pl.col("severity").min().over("record"))
         .with_columns(
             worst=pl.col("severity").replace_strict(
@@ -64,6 +67,7 @@ def _with_worst(rows: pl.DataFrame, severity: list[str]) -> pl.DataFrame:
             )
         )
         .drop("severity")
+        .collect()
     )
 
 
@@ -182,9 +186,10 @@ def _expected(facts: Facts, order: Order) -> pl.DataFrame:
     )
     left = ~pl.col("matched") & ~pl.col("declared")
     allowed = facts.reference_recipe.largest_padding(facts.size)
-    rows = rows.with_columns(
-        spare=left & pl.col("spare") & (_nth_sequence(left & pl.col("spare")) <= allowed)
-    )
+    is_spare = left & pl.col("spare")
+    if rows.select(is_spare.any()).item():
+        is_spare &= _nth_sequence(is_spare) <= allowed
+    rows = rows.with_columns(spare=is_spare)
     left &= ~pl.col("spare")
     lost = pl.col("rank").is_in(sorted(_silent_ranks(facts)))
     rows = rows.with_columns(skip=left & pl.col("past"), silent=left & ~pl.col("past") & lost)

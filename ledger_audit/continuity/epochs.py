@@ -60,10 +60,11 @@ class Recipe:
 
 def recipe_of(side: Side) -> Recipe:
     """Measure how a side deals its stream; its fingerprints may only add to what is measured."""
-    per_slot = side.within.group_by("attempt", "rank", "step", "slot", "try_seq").agg(
-        pl.struct(SEQUENCE).n_unique().alias("n")
+    within = side.within
+    per_slot = within.group_by("attempt", "rank", "step", "slot", "try_seq").agg(
+        pl.col("row").n_unique().alias("n")  # all else that a sequence shares is the same here
     )
-    per_step = side.within.group_by("attempt", "rank", "step").agg(pl.col("slot").n_unique())
+    per_step = within.group_by("attempt", "rank", "step").agg(pl.col("slot").n_unique())
     says = [attempt.fingerprint for attempt in side.attempts]
     return Recipe(
         ranks=_counts([size for attempt in side.attempts for size in attempt.world_sizes]),
@@ -110,7 +111,10 @@ def with_generations(known: Keyed) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataF
     if "epoch" not in by:
         plain = [frame.with_columns(generation=pl.lit(0, pl.Int64)) for frame in frames]
         return plain[0], plain[1], plain[2]
-    codes = pl.concat([frame.select(by) for frame in frames]).unique().sort(by)
+    codes = pl.concat([frame.lazy().select(by) for frame in frames]).unique().sort(by).collect()
+    if codes.height == 1:
+        whole = [frame.with_columns(generation=pl.lit(0, pl.Int64)) for frame in frames]
+        return whole[0], whole[1], whole[2]
     codes = codes.with_row_index("generation").with_columns(pl.col("generation").cast(pl.Int64))
     coded = [
         frame.join(codes, on=by, how="left", nulls_equal=True, maintain_order="left")
@@ -128,11 +132,15 @@ def with_repeats(rows: pl.DataFrame, committed: pl.DataFrame) -> pl.DataFrame:
         `used_before` (by an earlier record of these rows whose try was not voided) and
         `used_beside` (another record of its step has the same sample).
     """
+    consumed = pl.col("key").is_in(committed.filter(IS_USED)["key"].unique().implode())
+    if rows["key"].n_unique() == rows.height:
+        no = pl.lit(value=False)
+        return rows.with_columns(consumed=consumed, used_before=no, used_beside=no)
     first = rows.filter(IS_USED).group_by("key").agg(pl.col("order").min().alias("first_use"))
     return (
         rows.join(first, on="key", how="left", maintain_order="left")
         .with_columns(
-            consumed=pl.col("key").is_in(committed.filter(IS_USED)["key"].unique().implode()),
+            consumed=consumed,
             used_before=(pl.col("order") > pl.col("first_use")).fill_null(value=False),
             used_beside=IS_USED.sum().over("key", "step") > 1,
         )
@@ -170,9 +178,9 @@ def ends_of(
         used, committed ones included), before (those used before the attempt in which it ends).
     """
     used = rows.filter(IS_USED, ~pl.col("beyond"))
-    table = pl.concat(
-        [frame.select("generation", "source", "epoch") for frame in (rows, committed, others)]
-    ).unique("generation")
+    every = (rows.lazy(), committed.lazy(), others.lazy())
+    table = pl.concat([frame.select("generation", "source", "epoch") for frame in every])
+    table = table.unique("generation")
     for counts in (_distinct(used, committed), _tails(used, largest_padding)):
         table = table.join(counts, on="generation", how="left")
     table = table.with_columns(pl.col("distinct", "before", "tail_repeats").fill_null(0))
@@ -180,34 +188,32 @@ def ends_of(
     if by_epoch and size is not None:
         over |= pl.col("distinct") + left_out >= size
     if by_epoch and by_source:
-        newest = used.group_by("source").agg(pl.col("epoch").max().alias("newest"))
+        newest = used.lazy().group_by("source").agg(pl.col("epoch").max().alias("newest"))
         table = table.join(newest, on="source", how="left", nulls_equal=True)
         over |= (pl.col("newest") > pl.col("epoch")).fill_null(value=False)
     elif by_epoch:
         latest = pl.lit(used["epoch"].max(), pl.Int32)
         over |= (latest > pl.col("epoch")).fill_null(value=False)
-    return table.with_columns(over=over).select(
-        "generation",
-        "source",
-        "epoch",
-        "over",
-        "last_step",
-        "ends_from",
-        "tail_repeats",
-        "distinct",
-        "before",
-    )
-
-
-def _distinct(used: pl.DataFrame, committed: pl.DataFrame) -> pl.DataFrame:
-    """Count, by generation, all distinct keys, and those used before its last attempt."""
-    consumed = committed.filter(IS_USED).select("generation", "key", is_before=pl.lit(value=True))
-    last = used.sort("step").group_by("generation").agg(pl.col("attempt").last().alias("ends_in"))
-    later = used.join(last, on="generation").select(
-        "generation", "key", is_before=pl.col("attempt") != pl.col("ends_in")
-    )
+    columns = ("last_step", "ends_from", "tail_repeats", "distinct", "before")
     return (
-        pl.concat([consumed, later])
+        table.with_columns(over=over)
+        .select("generation", "source", "epoch", "over", *columns)
+        .collect()
+    )
+
+
+def _distinct(used: pl.DataFrame, committed: pl.DataFrame) -> pl.LazyFrame:
+    """Count, by generation, all distinct keys, and those used before its last attempt."""
+    consumed = committed.lazy().filter(IS_USED)
+    ours = used.lazy()
+    is_before = pl.lit(value=False)
+    if used["attempt"].n_unique() > 1:
+        last = ours.sort("step").group_by("generation").agg(ends_in=pl.col("attempt").last())
+        ours = ours.join(last, on="generation")
+        is_before = pl.col("attempt") != pl.col("ends_in")
+    later = ours.select("generation", "key", is_before=is_before)
+    return (
+        pl.concat([consumed.select("generation", "key", is_before=pl.lit(value=True)), later])
         .group_by("generation")
         .agg(
             pl.col("key").n_unique().cast(pl.Int64).alias("distinct"),
@@ -216,7 +222,7 @@ def _distinct(used: pl.DataFrame, committed: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _tails(used: pl.DataFrame, largest_padding: int) -> pl.DataFrame:
+def _tails(used: pl.DataFrame, largest_padding: int) -> pl.LazyFrame:
     """
     Give, by generation, where it ends in the window, and how many sequences repeat there.
 
@@ -224,8 +230,16 @@ def _tails(used: pl.DataFrame, largest_padding: int) -> pl.DataFrame:
     large: a last step that is smaller than the padding cannot hold it all.
     """
     repeats = pl.col("consumed") | pl.col("used_before")
+    if not used.select(repeats.any()).item():
+        step = pl.col("step").max()
+        none = pl.lit(0, pl.Int64)
+        ends = used.lazy().group_by("generation")
+        return ends.agg(
+            step.alias("last_step"), step.alias("ends_from"), none.alias("tail_repeats")
+        )
     steps = (
-        used.group_by("generation", "step")
+        used.lazy()
+        .group_by("generation", "step")
         .agg(
             pl.struct(SEQUENCE).n_unique().cast(pl.Int64).alias("n"),
             pl.struct(SEQUENCE).filter(repeats).n_unique().cast(pl.Int64).alias("again"),

@@ -143,27 +143,30 @@ def _has_positions(known: Keyed, frames: list[pl.DataFrame]) -> bool:
 
 def _with_tail(rows: pl.DataFrame, ends: pl.DataFrame) -> pl.DataFrame:
     last = ends.select("generation", "tail_repeats", "over", "distinct", "before", end="ends_from")
-    rows = rows.join(last, on="generation", how="left", maintain_order="left")
-    rows = rows.with_columns(at_last=(pl.col("step") >= pl.col("end")).fill_null(value=False))
     return (
-        rows.with_columns(at_end=pl.col("at_last") & pl.col("over"))
+        rows.lazy()
+        .join(last.lazy(), on="generation", how="left", maintain_order="left")
+        .with_columns(at_last=(pl.col("step") >= pl.col("end")).fill_null(value=False))
+        .with_columns(at_end=pl.col("at_last") & pl.col("over"))
         .with_columns(tail=pl.col("at_end") & (pl.col("consumed") | pl.col("used_before")))
         .drop("over", "end")
+        .collect()
     )
 
 
 def _with_partners(
     reference: pl.DataFrame, resumed: pl.DataFrame, pairs: pl.DataFrame
 ) -> pl.DataFrame:
-    steps = resumed.select("order", "step").rename({"order": "resumed", "step": "resumed_step"})
-    partners = pairs.join(steps, on="resumed").rename({"reference": "order"})
-    return reference.join(partners, on="order", how="left", maintain_order="left")
+    steps = resumed.lazy().select(resumed="order", resumed_step="step")
+    partners = pairs.lazy().join(steps, on="resumed").rename({"reference": "order"})
+    joined = reference.lazy().join(partners, on="order", how="left", maintain_order="left")
+    return joined.collect()
 
 
 def _with_reference(
     resumed: pl.DataFrame, reference: pl.DataFrame, pairs: pl.DataFrame
 ) -> pl.DataFrame:
-    places = reference.select(
+    places = reference.lazy().select(
         ref="order",
         ref_step="step",
         ref_rank="rank",
@@ -171,8 +174,9 @@ def _with_reference(
         ref_beyond="beyond",
         ref_fate="fate",
     )
-    partners = pairs.rename({"reference": "ref", "resumed": "order"}).join(places, on="ref")
-    return resumed.join(partners, on="order", how="left", maintain_order="left")
+    partners = pairs.lazy().select(ref="reference", order="resumed").join(places, on="ref")
+    joined = resumed.lazy().join(partners, on="order", how="left", maintain_order="left")
+    return joined.collect()
 
 
 def _coverage(
@@ -195,10 +199,11 @@ def _coverage(
     excused = reference.filter(
         pl.col("resumed").is_null(), declared.named(windows.resumed.attempts, windows)
     ).height
-    steps = windows.resumed.steps.select("step", "missing")
-    steps = steps.join(sequences(resumed), on="step", how="full", coalesce=True)
+    steps = windows.resumed.steps.lazy().select("step", "missing")
+    steps = steps.join(sequences(resumed).lazy(), on="step", how="full", coalesce=True)
     uses = (
-        resumed.filter(~pl.col("beyond"))
+        resumed.lazy()
+        .filter(~pl.col("beyond"))
         .group_by("step")
         .agg(pl.col("record").n_unique().cast(pl.Int64).alias("uses"))
     )
@@ -216,7 +221,7 @@ def _coverage(
         | pl.lit(windows.reference.missing > 0)
         | pl.lit(bool(windows.reference.torn or windows.resumed.torn)),
         uses_through=(pl.col("uses").cum_sum() + so_far + before) * (1 + unseen),
-    )
+    ).collect()
 
 
 def sequences(rows: pl.DataFrame) -> pl.DataFrame:
@@ -226,10 +231,13 @@ def sequences(rows: pl.DataFrame) -> pl.DataFrame:
     Left out are repeats in the last step of a generation that is over, and void tries whose
     samples were tried again.
     """
-    within = rows.filter(~pl.col("beyond"))
-    retried = ~IS_USED & pl.col("key").is_in(within.filter(IS_USED)["key"].unique().implode())
+    within = rows.lazy().filter(~pl.col("beyond"))
+    if (~rows.select(IS_USED).to_series()).any():
+        used = rows.filter(~pl.col("beyond"), IS_USED)["key"].unique()
+        within = within.filter(IS_USED | ~pl.col("key").is_in(used.implode()))
     return (
-        within.filter(~pl.col("tail"), ~retried)
+        within.filter(~pl.col("tail"))
         .group_by("step")
         .agg(pl.struct(SEQUENCE).n_unique().cast(pl.Int64).alias("n"))
+        .collect()
     )

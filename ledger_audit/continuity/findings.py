@@ -33,14 +33,18 @@ def outcome_amounts(
         outcomes: every outcome that a record can have.
         spans: whether spans are logged; without them tokens are null.
     """
-    found = {}
-    for outcome in outcomes:
-        records = rows.filter(pl.col("worst") == outcome)
-        pieces = rows.filter(pl.col("outcome") == outcome)
-        measured = amount(records)
-        tokens = int(pieces["tokens"].sum()) if spans else None
-        found[outcome] = Amount(measured.records, measured.samples, tokens)
-    return found
+    by_worst = rows.group_by("worst").agg(
+        pl.col("record").n_unique(), pl.struct("source", "sample_id").n_unique().alias("samples")
+    )
+    by_outcome = rows.group_by("outcome").agg(pl.col("tokens").sum())
+    counts = {worst: (records, samples) for worst, records, samples in by_worst.iter_rows()}
+    tokens = dict(by_outcome.iter_rows())
+    return {
+        outcome: Amount(
+            *counts.get(outcome, (0, 0)), int(tokens.get(outcome, 0)) if spans else None
+        )
+        for outcome in outcomes
+    }
 
 
 def runs(rows: pl.DataFrame, code: str, clause: ClauseName) -> list[Finding]:

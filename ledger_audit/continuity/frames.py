@@ -90,13 +90,10 @@ class Side:
 def arranged(records: pl.DataFrame) -> pl.DataFrame:
     """Sort records by ORDER, what was looked up beyond the window last, and number them."""
     return (
-        records.drop("order", "record", strict=False)
+        records.lazy()
+        .drop("order", "record", strict=False)
         .sort("beyond", *ORDER)
         .with_row_index("order")
         .with_columns(pl.col("order").cast(pl.Int64), record=pl.col("order").cast(pl.Int64))
+        .collect()
     )
-
-
-def count_by(rows: pl.DataFrame, *by: str) -> pl.DataFrame:
-    """Count rows by columns; the count is `n`."""
-    return rows.group_by(*by).agg(pl.len().cast(pl.Int64).alias("n"))

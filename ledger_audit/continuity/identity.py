@@ -52,21 +52,14 @@ def identify(windows: Windows) -> Keyed:
 def keyed(windows: Windows, columns: tuple[str, ...]) -> Windows:
     """Give records that agree in all of `columns` (null equals null) the same `key`."""
     frames = [side.records.drop("key", strict=False) for side in windows.sides]
-    keys = (
-        pl.concat([frame.select(columns) for frame in frames])
-        .unique()  # in no order: a key says what is equal, nothing else
-        .with_row_index("key")
-        .with_columns(pl.col("key").cast(pl.Int64))
-    )
-    sides = [
-        replace(
-            side,
-            records=frame.join(
-                keys, on=list(columns), how="left", nulls_equal=True, maintain_order="left"
-            ),
-        )
-        for side, frame in zip(windows.sides, frames, strict=True)
-    ]
+    every = pl.concat([frame.select(columns) for frame in frames]).with_row_index("key")
+    keys = every.select(pl.col("key").first().over(columns).cast(pl.Int64))
+    sides = []
+    start = 0
+    for side, frame in zip(windows.sides, frames, strict=True):
+        own = keys["key"].slice(start, frame.height)
+        sides.append(replace(side, records=frame.with_columns(own)))
+        start += frame.height
     return replace(windows, committed=sides[0], reference=sides[1], resumed=sides[2])
 
 

@@ -34,19 +34,23 @@ def judge(source: Source, index: int, contract: Contract, reading: Reading) -> R
         return _judge(_whole_windows(source, index), source, index, contract, around)
     checkpoint = source.lineage.chain[index].resumed_at or 0
     first, last = checkpoint - reading.before + 1, checkpoint + reading.after
+    near = cut.read_ahead(source, index - 1, max(0, first), last)
     windows = Windows(
         checkpoint_step=checkpoint,
-        committed=cut.committed_window(source, index, max(0, first)),
-        reference=cut.rolled_back_window(source, index, last),
-        resumed=cut.resumed_window(source, index, last),
+        committed=cut.committed_window(near, index, max(0, first)),
+        reference=cut.rolled_back_window(near, index, last),
+        resumed=cut.resumed_window(near, index, last),
         reference_kind="rolled-back",
     )
     if not _cuts_off(source, index, first=first, last=last):
         return _judge(windows, source, index, contract, around)
-    narrow = replace(around, is_narrow=True)
+    reached = source.lineage.chain[index].last_step
+    unread = last + 1 if reached is not None and reached > last else None
+    narrow = replace(around, is_narrow=True, unread_from=unread)
     audited = _audited(windows, source, index, contract, narrow)
     wider = _looked_up(windows, source, index, audited, first=first, last=last)
-    audited = _audited(wider, source, index, contract, narrow)
+    if wider is not windows:
+        audited = _audited(wider, source, index, contract, narrow)
     if audited.needs_more:
         return _judge(_whole_windows(source, index), source, index, contract, around)
     return replace(audited.report, read_steps=(max(0, first), last))
@@ -152,23 +156,32 @@ def _cuts_off(source: Source, index: int, *, first: int, last: int) -> bool:
 def _looked_up(
     windows: Windows, source: Source, index: int, audited: Audited, *, first: int, last: int
 ) -> Windows:
-    """Look up what the windows leave unmatched in the rest of the lineage and the lost work."""
+    """
+    Look up what the windows leave unmatched in the rest of the lineage and the lost work.
+
+    Returns:
+        The same windows, not a copy, if there was nothing to find.
+    """
     rows, expected = audited.classified.resumed, audited.classified.expected
     unmatched = rows.filter(IS_USED, pl.col("ref").is_null())["sample_id"]
     awaited = expected.filter(pl.col("resumed").is_null())["sample_id"]
     chain, step = source.lineage.chain, pl.col("step")
     either = pl.concat([unmatched, awaited]).unique()
+    found = {one.label: source.lookup(one.label, either) for one in chain[:index]}
     committed = [
-        (one, source.lookup(one.label, either).filter(step < first, step <= until))
+        (one, found[one.label].filter(step < first, step <= until))
         for position, one in enumerate(chain[:index])
         if (until := source.lineage.until(position, index)) is not None
     ]
     parent, resumed = chain[index - 1], chain[index]
-    lost = source.lookup(parent.label, unmatched).filter(step > last)
+    is_unmatched = pl.col("sample_id").is_in(unmatched.unique().implode())
+    lost = found[parent.label].filter(step > last, is_unmatched)
     until = source.lineage.until(index, len(chain) - 1)
     later = source.lookup(resumed.label, awaited).filter(
         step > last, step <= (cut.END if until is None else until)
     )
+    if later.is_empty() and lost.is_empty() and all(rows.is_empty() for _, rows in committed):
+        return windows
     return replace(
         windows,
         committed=cut.with_beyond(source, windows.committed, committed),

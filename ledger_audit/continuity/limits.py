@@ -46,6 +46,7 @@ LIMITS: dict[str, tuple[tuple[ClauseName, ...], str]] = {
         "positions, a control run, or a longer rolled-back window",
     ),
     "unread-segment": (STREAM, "the missing or whole segment"),
+    "steps-not-read": ((), "--full, or a larger --after"),
     "epoch-size-unknown": ((), "dataset_samples in the fingerprint"),
     "no-later-epoch": ((), "another diff after the next epoch's end"),
     "commits-assumed": ((), "commit events"),
@@ -71,6 +72,8 @@ class Circumstances:
     has_commits: bool = True
     is_narrow: bool = False
     """Only a window of steps was read."""
+    unread_from: int | None = None
+    """The first step of the resumed attempt that was not read; null: all of them were."""
     awaited: int | None = None
     """Whole resumed steps without which nothing is to be proven."""
     skipped_before: pl.DataFrame | None = None
@@ -252,6 +255,9 @@ def _micro_batches(facts: Facts) -> int:
 
 def _of_epochs(facts: Facts, later: tuple[LaterEpoch, ...], around: Circumstances) -> list[Limit]:
     found = []
+    if around.unread_from is not None:
+        text = f"resumed steps from {around.unread_from} on were not read"
+        found.append(limit("steps-not-read", text))
     if not later:
         text = "no epoch was over after the resume" + (
             " within the steps that were read" if around.is_narrow else ""

@@ -129,7 +129,7 @@ def reconstruct(
 
     Args:
         acts: EVENTS without commits and voids, of all attempts.
-        extents: one row per attempt and rank: first_step, last_step, records, has_try.
+        extents: one row per attempt and rank that left something: first_step, last_step.
         runs: the run ids that the files of each attempt name; several contradict each other.
 
     Raises:
@@ -242,8 +242,7 @@ def _attempt(
     starts = [data for kind, _, data, _ in events if kind == "start"]
     first = starts[0] if starts else {}
     origin = _origin(first, label)
-    left = ranks.filter((pl.col("records") > 0) | pl.col("has_try"))
-    first_step = left["first_step"].min()
+    first_step = ranks["first_step"].min()
     first_step = first_step if isinstance(first_step, int) else None
     is_assumed = not starts and previous is not None and first_step is not None
     if is_assumed and previous is not None and first_step is not None:
@@ -272,10 +271,10 @@ def _attempt(
         first_step=first_step,
         last_steps={
             row["rank"]: row["last_step"]
-            for row in left.iter_rows(named=True)
+            for row in ranks.iter_rows(named=True)
             if row["last_step"] is not None
         },
-        seen=frozenset(left["rank"]),
+        seen=frozenset(ranks["rank"]),
         disagreement=_disagreement(starts),
         is_assumed=is_assumed,
     )

@@ -10,6 +10,7 @@ from itertools import groupby
 import polars as pl
 
 from ledger_audit.continuity.classify import WORST_EXPECTED, WORST_RESUMED, Classified
+from ledger_audit.continuity.frames import IS_USED
 from ledger_audit.continuity.windows import Windows
 from ledger_audit.model import Overlay, Picture, Resumed, Strip
 
@@ -50,7 +51,7 @@ def draw(windows: Windows, classified: Classified, disordered: pl.DataFrame) -> 
     """
     cells = pl.concat(
         [
-            _cells(windows.committed.within.filter(pl.col("fate") == "commit"), COMMITTED),
+            _cells(windows.committed.within.filter(IS_USED), COMMITTED),
             _cells(classified.expected, pl.col("worst")),
             _cells(classified.resumed, pl.col("worst"), side="resumed"),
             _cells(disordered, str(Overlay.OUT_OF_ORDER), side="resumed"),

@@ -52,22 +52,22 @@ def positions_prove_through(facts: Facts) -> int | None:
     # void tries before the checkpoint may have used places beyond the last committed one
     used = pl.concat(
         [
-            facts.committed.select(pl.lit(0, pl.Int64).alias("step"), "position"),
-            facts.resumed.filter(~pl.col("beyond")).select("step", "position"),
+            facts.committed.lazy().select(pl.lit(0, pl.Int64).alias("step"), "position"),
+            facts.resumed.lazy().filter(~pl.col("beyond")).select("step", "position"),
         ]
     ).filter(pl.col("position") > largest)
     firsts = used.group_by("position").agg(pl.col("step").min())
     steps = firsts.group_by("step").agg(pl.len().alias("places"), pl.col("position").max())
     is_gapless = pl.col("places").cum_sum() == pl.col("position").cum_max() - largest
     steps = steps.sort("step").filter(is_gapless.cum_min())
-    whole = windows.resumed.steps.filter("whole")
-    proven = steps.join(whole, on="step", how="semi")["step"].max()
+    whole = windows.resumed.steps.lazy().filter("whole")
+    proven = steps.join(whole, on="step", how="semi").select(pl.col("step").max()).collect().item()
     return proven if isinstance(proven, int) else None
 
 
 def _repeated(used: pl.DataFrame, committed: pl.DataFrame) -> int:
     """Count sequences at a position that a committed or an earlier resumed sequence had."""
-    sequences = used.select(*SEQUENCE, "position").unique()
+    sequences = used.lazy().select(*SEQUENCE, "position").unique().collect()
     consumed = sequences["position"].is_in(committed["position"].unique().implode())
     fresh = sequences.filter(~consumed)
     return int(consumed.sum()) + fresh.height - fresh["position"].n_unique()
@@ -109,8 +109,9 @@ def _drift(facts: Facts, used: pl.DataFrame) -> int:
     windows = facts.known.windows
     sample = [name for name in facts.known.columns if name != "epoch"]
     columns = ["position", *sample]
-    held = [facts.committed.filter(IS_USED).select(columns), facts.reference.select(columns)]
-    before = pl.concat(held).drop_nulls("position").unique()
+    committed, reference = facts.committed.lazy(), facts.reference.lazy()
+    held = [committed.filter(IS_USED).select(columns), reference.select(columns)]
+    before = pl.concat(held).drop_nulls("position").unique().collect()
     shared = used.filter(pl.col("position").is_in(before["position"].unique().implode()))
     if windows.reference.missing or windows.committed.missing:
         # a piece of the old sequence may be what is missing: only a wholly new one is drift

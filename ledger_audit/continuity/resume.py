@@ -240,8 +240,14 @@ def _shift(facts: Facts, classified: Classified, evidence: Evidence, is_ordered:
         tokens=tokens,
         positions=None if positions is None else positions.shift,
         by_rank=dict(sorted(by_rank.items())),
-        is_lower_bound=speaks and skipped.records > 0 and bool(gone["beyond_end"].any()),
+        is_lower_bound=speaks and _reaches_the_end(classified.expected),
     )
+
+
+def _reaches_the_end(expected: pl.DataFrame) -> bool:
+    """Tell whether the last thing that the reference shows of a lane is skipped: more may be."""
+    last = expected.sort("order").group_by("rank").agg(pl.col("worst").last())
+    return bool((last["worst"] == Expected.SKIPPED).any())
 
 
 def _findings(

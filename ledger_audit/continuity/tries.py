@@ -6,7 +6,7 @@ A try is what one rank recorded for one step between two of its commits or voids
 
 import polars as pl
 
-from ledger_audit.continuity.frames import IS_USED, arranged, count_by
+from ledger_audit.continuity.frames import IS_USED, arranged
 from ledger_audit.continuity.lineage import Attempt
 
 STEPS = {
@@ -36,8 +36,17 @@ def with_fates(records: pl.DataFrame, tries: pl.DataFrame) -> pl.DataFrame:
         RECORDS without keys.
     """
     ends = tries.select("rank", "step", "seq", try_seq=pl.col("seq"), fate=pl.col("kind"))
-    joined = records.sort("seq").join_asof(
-        ends.sort("seq"), on="seq", by=["rank", "step"], strategy="forward", check_sortedness=False
+    joined = (
+        records.lazy()
+        .sort("seq")
+        .join_asof(
+            ends.lazy().sort("seq"),
+            on="seq",
+            by=["rank", "step"],
+            strategy="forward",
+            check_sortedness=False,
+        )
+        .collect()
     )
     joined = _without_rewritten(joined)
     return arranged(
@@ -88,7 +97,8 @@ def steps_of(
         if last is not None:
             within &= pl.col("step") <= last
         within &= pl.col("rank").is_in(sorted(ranks))
-        parts.append(_stretch(attempt, records.filter(within), tries.filter(within), ranks))
+        own = records.lazy().filter(within), tries.lazy().filter(within)
+        parts.append(_stretch(attempt, *own, ranks))
     steps = pl.concat(parts).sort("step")
     if has_commits:
         committed = pl.col("all_commit")
@@ -100,10 +110,14 @@ def steps_of(
     steps = steps.with_columns(
         committed=committed, attempt=pl.lit(attempt.label), missing=_with_lost(attempt)
     )
-    return steps.with_columns(
-        whole=pl.col("whole") & (pl.col("committed") | pl.col("voided")),
-        stray=pl.when(~pl.col("committed")).then("n_used").otherwise(0),
-    ).select(list(STEPS))
+    return (
+        steps.with_columns(
+            whole=pl.col("whole") & (pl.col("committed") | pl.col("voided")),
+            stray=pl.when(~pl.col("committed")).then("n_used").otherwise(0),
+        )
+        .select(list(STEPS))
+        .collect()
+    )
 
 
 def _with_lost(attempt: Attempt) -> pl.Expr:
@@ -117,32 +131,31 @@ def _with_lost(attempt: Attempt) -> pl.Expr:
 
 
 def _stretch(
-    attempt: Attempt, records: pl.DataFrame, tries: pl.DataFrame, ranks: frozenset[int]
-) -> pl.DataFrame:
+    attempt: Attempt, records: pl.LazyFrame, tries: pl.LazyFrame, ranks: frozenset[int]
+) -> pl.LazyFrame:
     """Count, by step, what the ranks of one membership left."""
     voters = len(ranks - attempt.missing)
     absent = len(ranks & attempt.missing)
     of_rank = records.group_by("step", "rank").agg(
-        pl.len().cast(pl.Int64).alias("n"), IS_USED.sum().cast(pl.Int64).alias("n_used")
+        IS_USED.sum().cast(pl.Int64).alias("n_used"), heard=pl.lit(value=True)
     )
-    said = _said(records, tries)
-    empty = said.filter(pl.col("samples") == 0).select("step", "rank").unique()
-    heard = pl.concat([of_rank.select("step", "rank"), empty]).unique()
-    by_step = [
-        count_by(heard, "step").rename({"n": "n_ranks"}),
-        of_rank.group_by("step").agg(pl.col("n_used").sum(), pl.col("n_used").max().alias("peer")),
-        said.group_by("step").agg(pl.col("lost").sum(), pl.col("rank").n_unique().alias("n_said")),
-        *(
-            count_by(tries.filter(kind=kind).select("step", "rank").unique(), "step").rename(
-                {"n": kind}
-            )
-            for kind in ("commit", "void")
-        ),
-    ]
-    steps = pl.concat([records.select("step"), tries.select("step")]).unique()
-    for counts in by_step:
-        steps = steps.join(counts, on="step", how="left")
-    steps = steps.with_columns(pl.exclude("step").fill_null(0))
+    said = _said(records, tries).select(
+        "step", "rank", "lost", said=pl.lit(value=True), heard=pl.col("samples") == 0
+    )
+    left = pl.concat([of_rank, said, tries.select("step", "rank", "kind")], how="diagonal")
+
+    def ranks_of(fulfilled: pl.Expr) -> pl.Expr:
+        return pl.col("rank").filter(fulfilled).n_unique()
+
+    steps = left.group_by("step").agg(
+        ranks_of(pl.col("heard")).alias("n_ranks"),
+        pl.col("n_used").sum(),
+        pl.col("n_used").max().fill_null(0).alias("peer"),
+        pl.col("lost").sum(),
+        ranks_of(pl.col("said")).alias("n_said"),
+        ranks_of(pl.col("kind") == "commit").alias("commit"),
+        ranks_of(pl.col("kind") == "void").alias("void"),
+    )
     return steps.select(
         "step",
         (pl.lit(voters > 0) & (pl.col("commit") >= voters)).alias("all_commit"),
@@ -154,13 +167,16 @@ def _stretch(
     )
 
 
-def _said(records: pl.DataFrame, tries: pl.DataFrame) -> pl.DataFrame:
+def _said(records: pl.LazyFrame, tries: pl.LazyFrame) -> pl.LazyFrame:
     """Compare what each commit says its try held with what is there: rank, step, samples, lost."""
-    there = count_by(records.filter(pl.col("try_seq").is_not_null()), "rank", "step", "try_seq")
+    there = records.filter(pl.col("try_seq").is_not_null()).group_by("rank", "step", "try_seq")
     return (
         tries.filter((pl.col("kind") == "commit") & pl.col("samples").is_not_null())
         .join(
-            there, left_on=["rank", "step", "seq"], right_on=["rank", "step", "try_seq"], how="left"
+            there.agg(pl.len().cast(pl.Int64).alias("n")),
+            left_on=["rank", "step", "seq"],
+            right_on=["rank", "step", "try_seq"],
+            how="left",
         )
         .select(
             "rank",

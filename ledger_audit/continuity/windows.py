@@ -64,6 +64,23 @@ class Windows:
         return self.committed, self.reference, self.resumed
 
 
+def read_ahead(source: Source, index: int, first: int, last: int) -> Source:
+    """Read a stretch of one attempt once; what is asked for within it is cut from that."""
+    own = source.lineage.chain[index].label
+
+    def ahead(read: Read) -> Read:
+        rows = read(own, first, last)
+
+        def cut(label: str, start: int, end: int | None) -> pl.DataFrame:
+            if label != own or start < first or end is None or end > last:
+                return read(label, start, end)
+            return rows.filter(pl.col("step").is_between(start, end))
+
+        return cut
+
+    return replace(source, records=ahead(source.records), tries=ahead(source.tries))
+
+
 def committed_window(source: Source, resumed: int, first: int | None = None) -> Side:
     """
     Give what the lineage had committed when attempt `resumed` of the chain began.
@@ -137,6 +154,8 @@ def _settled(side: Side) -> Side:
         committed.select(pl.struct("attempt", "step")).to_series().implode()
     )
     records = side.records.filter(is_committed | ~IS_USED)
+    if records.height < side.records.height:
+        records = arranged(records)
     last = committed["step"].max()
     steps = side.steps
     if isinstance(last, int):
@@ -147,7 +166,7 @@ def _settled(side: Side) -> Side:
         steps = steps.filter(pl.col("committed") | pl.col("voided") | (pl.col("step") < last))
     else:
         steps = steps.filter("voided")
-    return replace(side, records=arranged(records), steps=steps)
+    return replace(side, records=records, steps=steps)
 
 
 def _side(source: Source, stretches: Sequence[Stretch]) -> Side:
@@ -174,7 +193,10 @@ def _side(source: Source, stretches: Sequence[Stretch]) -> Side:
                 own = own.with_columns(whole=pl.col("whole") & ~hit)
         records.append(rows)
         steps.append(own)
-    merged = arranged(pl.concat([source.none(), *records], how="diagonal"))
+    if len(records) == 1:
+        merged = records[0]  # arranged already
+    else:
+        merged = arranged(pl.concat(records or [source.none()], how="diagonal"))
     attempts = tuple(stretch.attempt for stretch in stretches)
     every = pl.concat([pl.DataFrame(schema=STEPS), *steps]).sort("step")
     return Side(merged, every, attempts, tuple(dict.fromkeys(torn)))
@@ -185,7 +207,10 @@ def with_beyond(source: Source, side: Side, found: Sequence[tuple[Attempt, pl.Da
     extra = []
     for attempt, rows in found:
         if rows.height:
-            tries = source.tries(attempt.label, 0, None)
+            first, last = rows["step"].min(), rows["step"].max()
+            assert isinstance(first, int)
+            assert isinstance(last, int)
+            tries = source.tries(attempt.label, first, last)
             extra.append(with_fates(rows, tries).with_columns(beyond=pl.lit(value=True)))
     if not extra:
         return side

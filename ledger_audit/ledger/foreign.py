@@ -1,27 +1,24 @@
 """
-Reads logs that our writer did not make: JSON Lines, CSV, plain Parquet and Arrow IPC.
+Reads logs that our writer did not make: JSON Lines, CSV, TSV, plain Parquet and Arrow IPC.
 
-Every reader gives a frame with the file's own columns; `conform` turns it into the `samples`
-table, and says which file and field it cannot read.
+Every reader of a table gives a frame with the file's own columns; `conform` turns it into the
+`samples` table, and says which file and field it cannot read.
 """
 
-import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from ledger_audit.errors import UnreadableError
-from ledger_audit.ledger.schema import (
-    EVENT_KINDS,
-    EVENTS,
-    FOREIGN_REQUIRED,
-    SAMPLE_ID,
-    SAMPLES,
-    Column,
-)
+from ledger_audit.ledger.data_indices import rank_of, read_data_indices
+from ledger_audit.ledger.delimited import check_names, read_delimited
+from ledger_audit.ledger.json_lines import read_json_lines
+from ledger_audit.ledger.numbering import Numbering
+from ledger_audit.ledger.schema import FOREIGN_REQUIRED, SAMPLE_ID, SAMPLES, Column
 from ledger_audit.ledger.store import kind_of
 from ledger_audit.ledger.tables import dtype_of, events_schema, samples_schema
 
@@ -29,6 +26,57 @@ PARQUET_MAGIC = b"PAR1"
 ARROW_FILE_MAGIC = b"ARROW1"
 ARROW_MESSAGE = b"\xff\xff\xff\xff"
 """How every message of an Arrow IPC stream begins, the schema first."""
+
+
+@dataclass(frozen=True)
+class Log:
+    """What one file of a foreign log holds."""
+
+    samples: pl.DataFrame
+    events: pl.DataFrame
+    is_torn: bool
+    """It ends in the middle; what is here comes before."""
+    ends_with_step: bool = False
+    """The last step that it holds is whole, torn or not."""
+
+
+def read_log(
+    path: Path, *, columns: Mapping[str, str], attempt: str | None, numbering: Numbering
+) -> Log:
+    """
+    Read one file of a foreign log, whatever its format.
+
+    Args:
+        path: the file.
+        columns: our column name → theirs.
+        attempt: the label to give to everything in it; null: what the file says, or "0".
+        numbering: counts what the files before it held, so that `seq` goes on.
+
+    Raises:
+        UnreadableError: the file is damaged, or a field is missing or of the wrong type.
+    """
+    events = pl.DataFrame(schema=events_schema())
+    kind = kind_of(path)
+    if kind == "jsonl":
+        samples, events, is_torn = read_json_lines(
+            path, columns=columns, attempt=attempt, numbering=numbering
+        )
+        return Log(samples, events, is_torn)
+    rank = rank_of(path) if kind == "tsv" else None
+    if rank is not None:
+        samples, is_torn = read_data_indices(path, rank, attempt=attempt, numbering=numbering)
+        return Log(numbering.numbered(samples, str(path)), events, is_torn, ends_with_step=True)
+    frame, is_torn = read_table(path, columns)
+    if is_torn and not frame.columns:  # cut before the names of its columns
+        return Log(pl.DataFrame(schema=samples_schema(pl.Null())), events, is_torn=True)
+    try:
+        samples = conform(frame.lazy(), path, columns=columns, attempt=attempt).collect()
+    except (pl.exceptions.PolarsError, OSError) as problem:
+        raise UnreadableError(
+            f"{path}: cannot be read: {problem}",
+            hint="check the file, and the types of its columns",
+        ) from problem
+    return Log(numbering.numbered(samples, str(path)), events, is_torn)
 
 
 def check_parquet(path: Path) -> None:
@@ -72,9 +120,11 @@ def read_arrow(path: Path) -> tuple[pa.Table, bool]:
         return pa.table({}), True
     try:
         if data.read_at(6, 0) == ARROW_FILE_MAGIC:
-            return pa.ipc.open_file(data).read_all(), False
+            table = pa.ipc.open_file(data).read_all()
+            table.validate(full=True)
+            return table, False
         reader = pa.ipc.open_stream(data)
-    except (pa.ArrowInvalid, OSError) as problem:
+    except (pa.ArrowException, OSError) as problem:
         if ARROW_MESSAGE.startswith(data.read_at(4, 0)):
             return pa.table({}), True
         raise UnreadableError(
@@ -90,42 +140,48 @@ def read_arrow(path: Path) -> tuple[pa.Table, bool]:
             batches.append(batch)
         except StopIteration:
             break
-        except (pa.ArrowInvalid, OSError, pa.ArrowException):
+        except (pa.ArrowException, OSError):
             is_torn = True
             break
     return pa.Table.from_batches(batches, schema=reader.schema), is_torn
 
 
-def scan(path: Path) -> tuple[pl.LazyFrame, bool]:
+def read_table(path: Path, columns: Mapping[str, str]) -> tuple[pl.DataFrame, bool]:
     """
-    Open a tabular file (not JSON Lines) with its own columns.
+    Read a tabular file with its own columns; those that no audit asks for are null.
 
     Returns:
-        The rows, and whether the file is torn (Arrow streams only).
+        The rows, and whether the file is torn. A file that is torn before the end of its schema
+        or header has no column.
+
+    Raises:
+        UnreadableError: the file cannot be read.
     """
     kind = kind_of(path)
+    if kind in ("csv", "tsv"):
+        separator = "," if kind == "csv" else "\t"
+        return read_delimited(path, separator=separator, columns=columns)
+    wanted = {columns.get(column.name, column.name) for column in SAMPLES}
     try:
         if kind == "parquet":
             check_parquet(path)
-            return pl.scan_parquet(path, hive_partitioning=False, glob=False), False
-        if kind == "csv":
-            rows = pl.read_csv(path, infer_schema_length=None, glob=False)
-            twice = [name for name in rows.columns if "_duplicated_" in name]
-            if twice:
-                raise UnreadableError(
-                    f"{path}: the column {twice[0].rsplit('_duplicated_', 1)[0]!r} is there twice",
-                    hint="name every column once",
-                )
-            # without a row nothing tells the type of a column: any will do
-            return (rows if rows.height else rows.cast(pl.Null)).lazy(), False
-        table, is_torn = read_arrow(path)
-    except (pl.exceptions.PolarsError, OSError) as problem:
+            file = pq.ParquetFile(path)  # unlike the engine's own reader, it survives damage
+            names, is_torn = file.schema_arrow.names, False
+            table = file.read([name for name in names if name in wanted])
+            table.validate(full=True)
+        else:
+            whole, is_torn = read_arrow(path)
+            names = whole.column_names
+            table = whole.select([nth for nth, name in enumerate(names) if name in wanted])
+        check_names(names, path)
+        frame = pl.from_arrow(table)
+    except (pa.ArrowException, pl.exceptions.PolarsError, OSError, ValueError) as problem:
         raise UnreadableError(
-            f"{path}: cannot be read: {problem}", hint="check the file and its permissions"
+            f"{path}: cannot be read: {problem}", hint="copy it again, or check its permissions"
         ) from problem
-    frame = pl.from_arrow(table)
     assert isinstance(frame, pl.DataFrame)
-    return frame.lazy(), is_torn
+    others = [pl.lit(None).alias(name) for name in names if name not in wanted]
+    return frame.with_columns(others), is_torn
 
 
 def conform(
@@ -147,8 +203,7 @@ def conform(
         required: columns that must be there.
 
     Returns:
-        SAMPLES columns in order. A column that the file does not have is null; a missing `seq`
-        is the order of the lines.
+        SAMPLES columns in order. A column that the file does not have is null.
 
     Raises:
         UnreadableError: a column is missing or of the wrong type.
@@ -163,14 +218,13 @@ def conform(
         if theirs not in schema:
             raise UnreadableError(
                 f"{path}: has no column {theirs!r}, asked for by --column {ours}={theirs}",
-                hint=f"it has {', '.join(schema)}",
+                hint=f"it has {_listed(schema)}",
             )
     missing = [name for name in required if columns.get(name, name) not in schema]
     if missing:
         raise UnreadableError(
             f"{path}: the required column {missing[0]!r} is missing",
-            hint=f"it has {', '.join(schema) or 'no column'}; rename one with "
-            f"--column {missing[0]}=THEIRS",
+            hint=f"it has {_listed(schema)}; rename one with --column {missing[0]}=THEIRS",
         )
     chosen = []
     for column in SAMPLES:
@@ -178,10 +232,7 @@ def conform(
         if column.name == "attempt":
             chosen.append(_attempt(theirs, schema, attempt))
         elif theirs not in schema:
-            is_seq = column.name == "seq"
-            number = pl.int_range(pl.len(), dtype=pl.Int64)
-            empty = pl.lit(None, dtype_of(column, pl.Null()))
-            chosen.append((number if is_seq else empty).alias(column.name))
+            chosen.append(pl.lit(None, dtype_of(column, pl.Null())).alias(column.name))
         else:
             chosen.append(_cast(column, theirs, schema[theirs], path))
     return frame.select(chosen)
@@ -189,8 +240,15 @@ def conform(
 
 def _attempt(theirs: str, schema: Mapping[str, pl.DataType], attempt: str | None) -> pl.Expr:
     if attempt is None and theirs in schema:
-        return pl.col(theirs).cast(pl.String).alias("attempt")
+        return pl.col(theirs).cast(pl.String).fill_null("0").alias("attempt")
     return pl.lit(attempt or "0", pl.String).alias("attempt")
+
+
+def _listed(names: Iterable[str]) -> str:
+    """Name some columns; a file may have very many."""
+    some = list(names)
+    told = ", ".join(name[:60] for name in some[:20]) or "no column"
+    return told if len(some) <= 20 else f"{told} and {len(some) - 20:,} more"
 
 
 def _cast(column: Column, theirs: str, found: pl.DataType, path: Path) -> pl.Expr:
@@ -206,133 +264,3 @@ def _cast(column: Column, theirs: str, found: pl.DataType, path: Path) -> pl.Exp
         f"{path}: the column {theirs!r} ({name}) holds {found}, not {wanted}",
         hint=f"write it as {wanted}, or name another column with --column {name}=THEIRS",
     )
-
-
-def read_json_lines(
-    path: Path, *, columns: Mapping[str, str]
-) -> tuple[pl.DataFrame, pl.DataFrame, bool]:
-    """
-    Read the JSON Lines dialect, or plain JSON Lines without a `kind`.
-
-    Returns:
-        SAMPLES rows, EVENTS rows, and whether the last line is torn (then it is left out).
-        A line without `seq` gets the number of its line within its attempt and rank.
-
-    Raises:
-        UnreadableError: a line is not an object, or a field is missing or of the wrong type.
-    """
-    rows = _Rows(path, columns)
-    is_torn = False
-    with path.open("rb") as file:
-        for number, raw in enumerate(file, 1):
-            if not raw.strip():
-                continue
-            try:
-                line = json.loads(raw)
-            except ValueError as problem:
-                if not raw.endswith(b"\n"):
-                    is_torn = True  # the writer died inside its last line
-                    break
-                raise rows.error(number, f"is not JSON ({problem})") from problem
-            except RecursionError as problem:
-                raise rows.error(number, "is nested too deeply") from problem
-            try:
-                rows.add(number, line)
-            except (RecursionError, UnicodeError) as problem:
-                raise rows.error(number, f"cannot be read ({problem})") from problem
-    return rows.samples(), rows.events(), is_torn
-
-
-class _Rows:
-    """Columns filled line by line; the types are checked where a line still has a number."""
-
-    def __init__(self, path: Path, columns: Mapping[str, str]) -> None:
-        self.path = path
-        self.theirs = {column.name: columns.get(column.name, column.name) for column in SAMPLES}
-        self.sample: dict[str, list[Any]] = {column.name: [] for column in SAMPLES}
-        self.event: dict[str, list[Any]] = {column.name: [] for column in EVENTS}
-        self.lines_of: dict[tuple[str, int], int] = {}
-        self.id_type: type | None = None
-
-    def error(self, number: int, problem: str) -> UnreadableError:
-        return UnreadableError(
-            f"{self.path}: line {number} {problem}",
-            hint="one JSON object a line, as docs/ledger-format.md describes; mend or remove it",
-        )
-
-    def add(self, number: int, line: Any) -> None:
-        if not isinstance(line, dict):
-            raise self.error(number, "is not a JSON object")
-        kind = line.get("kind", "sample")
-        if kind != "sample" and kind not in EVENT_KINDS:
-            raise self.error(number, f"has the unknown kind {kind!r}")
-        attempt = str(line.get(self.theirs["attempt"], "0"))
-        rank = line.get(self.theirs["rank"])
-        if type(rank) is not int:
-            raise self.error(number, f"has {rank!r} as 'rank', not an integer")
-        order = self.lines_of.get((attempt, rank), 0)
-        self.lines_of[attempt, rank] = order + 1
-        if kind == "sample":
-            self._add_sample(number, line, attempt, order)
-        else:
-            self._add_event(number, line, attempt, order)
-
-    def _add_sample(self, number: int, line: dict[str, Any], attempt: str, order: int) -> None:
-        is_used = line.get("stage") in (None, "used")
-        for column in SAMPLES:
-            name = column.name
-            value = line.get(self.theirs[name])
-            if name == "attempt":
-                value = attempt
-            elif name == "seq" and value is None:
-                value = order
-            elif name == SAMPLE_ID:
-                self._check_id(number, value)
-            elif value is None:
-                if name in FOREIGN_REQUIRED and is_used:
-                    raise self.error(number, f"has no {self.theirs[name]!r}")
-            elif type(value) is not (str if column.type == "string" else int):
-                raise self.error(number, f"has {value!r} as {self.theirs[name]!r}")
-            self.sample[name].append(value)
-
-    def _check_id(self, number: int, value: Any) -> None:
-        if type(value) not in (int, str):
-            raise self.error(number, f"has {value!r} as {self.theirs[SAMPLE_ID]!r}")
-        if self.id_type not in (None, type(value)):
-            raise self.error(number, "changes the type of 'sample_id' (integers or text, not both)")
-        self.id_type = type(value)
-
-    def _add_event(self, number: int, line: dict[str, Any], attempt: str, order: int) -> None:
-        data = line.get("data")
-        if data is not None and not isinstance(data, dict):
-            raise self.error(number, "has 'data' that is not an object")
-        for name in ("step", "time_ns", "seq"):
-            if type(line.get(name)) not in (int, type(None)):
-                raise self.error(number, f"has {line[name]!r} as {name!r}, not an integer")
-        values = {
-            "attempt": attempt,
-            "rank": line[self.theirs["rank"]],
-            "seq": order if line.get("seq") is None else line["seq"],
-            "time_ns": line.get("time_ns"),
-            "kind": line["kind"],
-            "step": line.get("step"),
-            "data": None if data is None else json.dumps(data),
-        }
-        for name, value in values.items():
-            self.event[name].append(value)
-
-    def samples(self) -> pl.DataFrame:
-        text = self.id_type is str
-        return self._frame(self.sample, samples_schema(pl.String() if text else pl.Int64()))
-
-    def events(self) -> pl.DataFrame:
-        return self._frame(self.event, events_schema())
-
-    def _frame(self, columns: dict[str, list[Any]], schema: dict[str, pl.DataType]) -> pl.DataFrame:
-        try:
-            return pl.DataFrame(columns, schema=schema, strict=True)
-        except (pl.exceptions.PolarsError, OverflowError, TypeError, UnicodeError) as problem:
-            raise UnreadableError(
-                f"{self.path}: a number or a text does not fit its column: {problem}",
-                hint="docs/ledger-format.md names the type of each column",
-            ) from problem

@@ -14,10 +14,20 @@ import pyarrow.parquet as pq
 
 from ledger_audit.errors import UnreadableError
 from ledger_audit.ledger import foreign, store
-from ledger_audit.ledger.reader import Ledger, collect
+from ledger_audit.ledger.matching import located
+from ledger_audit.ledger.numbering import Numbering
+from ledger_audit.ledger.parts import Part, groups_of, places_of
+from ledger_audit.ledger.reader import Ledger
+from ledger_audit.ledger.recovery import read_open
 from ledger_audit.ledger.schema import FORMAT, SAMPLE_ID
 from ledger_audit.ledger.tables import events_schema
 from ledger_audit.model import Unread
+
+_FILE = "the file of the row"
+"""A column that is named as no column of a log is."""
+
+_TAIL = 1 << 16
+"""Bytes at a file's end that are read at once: most footers are shorter."""
 
 
 def open_ledger(
@@ -31,7 +41,8 @@ def open_ledger(
     Open a ledger.
 
     Args:
-        roots: folders of one ledger, or folders or files of a foreign log; merged.
+        roots: folders of one ledger, or folders or files of a foreign log, or patterns that match
+            such; merged.
         columns: our column name → theirs, for foreign logs.
         attempt: the label for all rows of a foreign log; None takes what the log says.
         stream: the stream to read; None is training.
@@ -39,30 +50,23 @@ def open_ledger(
     Raises:
         UnreadableError: something is missing, damaged or not what its name says.
     """
-    parts = _Parts()
-    for root in roots:
-        if not root.exists():
-            raise UnreadableError(f"{root}: does not exist", hint="check the path")
-    native = [root for root in roots if store.is_ledger_folder(root)]
-    if native:
-        _open_native(native, parts)
-    for root in roots:
-        if root not in native:
-            if not root.is_dir():
-                store.check_regular(root)
-            files = store.foreign_files(root) if root.is_dir() else [root]
-            for file in files:
-                _open_foreign(file, parts, columns or {}, attempt)
+    found = [path for root in roots for path in located(root)]
+    native = [path for path in found if store.is_ledger_folder(path)]
+    parts = _open_native(native)
+    for file in _foreign_files([path for path in found if path not in native]):
+        _open_foreign(file, parts, columns or {}, attempt)
+    parts.spread_headless(attempt)
     name = ", ".join(str(root) for root in roots)
+    id_type = parts.id_type()
     return Ledger(
         name=name,
         stream=stream,
-        id_type=parts.id_type(),
+        id_type=id_type,
         unread=tuple(parts.unread),
         files=tuple(parts.files),
         runs={label: frozenset(ids) for label, ids in parts.runs.items()},
-        _samples=parts.merged_samples(name),
-        _events={label: pl.concat(frames) for label, frames in parts.events.items()},
+        _samples=parts.samples_with(id_type),
+        _events={label: tuple(found) for label, found in parts.events.items()},
     )
 
 
@@ -70,26 +74,32 @@ class _Parts:
     """What the files of a ledger give, by attempt, while it is opened."""
 
     def __init__(self) -> None:
-        self.samples: dict[str, list[tuple[Path, pl.LazyFrame]]] = {}
-        self.events: dict[str, list[pl.LazyFrame]] = {}
+        self.samples: dict[str, list[Part]] = {}
+        self.events: dict[str, list[Part]] = {}
         self.unread: list[Unread] = []
         self.files: list[Path] = []
         self.runs: dict[str, set[str]] = {}
         self.id_types: dict[Path, pl.DataType] = {}
+        self.numbering = Numbering()
+        self.headless: list[Path] = []
+        """Torn files of a foreign log that hold nothing: whose they are cannot be told."""
 
-    def add_samples(
-        self, path: Path, attempt: str, frame: pl.LazyFrame, writer: str | None
-    ) -> None:
-        dtype = frame.collect_schema()[SAMPLE_ID]
+    def add_samples(self, path: Path, attempt: str, part: Part) -> None:
+        dtype = part.rows.collect_schema()[SAMPLE_ID]
         if dtype != pl.Null:
             self.id_types[path] = dtype
-        writer_column = pl.lit(writer, pl.String).alias("writer")
-        self.samples.setdefault(attempt, []).append((path, frame.with_columns(writer_column)))
+        self.samples.setdefault(attempt, []).append(part)
 
     def add_torn(self, path: Path, attempt: str, last: object) -> None:
         """Note a file that ends in the middle; what it holds of steps before `last` is whole."""
         from_step = last if isinstance(last, int) else None
         self.unread.append(Unread(str(path), attempt, from_step, None, "torn"))
+
+    def spread_headless(self, attempt: str | None) -> None:
+        """Let files that hold nothing leave every attempt in doubt."""
+        for path in self.headless:
+            for label in sorted({*self.samples, *self.events}) or [attempt or "0"]:
+                self.add_torn(path, label, None)
 
     def add_run(self, attempt: str, metadata: Mapping[bytes, bytes] | None) -> None:
         """Note which run a file says it belongs to."""
@@ -108,89 +118,154 @@ class _Parts:
             )
         return next(iter(self.id_types.values()), pl.Int64())
 
-    def merged_samples(self, name: str) -> dict[str, pl.LazyFrame]:
-        id_type = self.id_type()
-        merged = {}
-        for attempt, parts in self.samples.items():
-            frames = [frame.with_columns(pl.col(SAMPLE_ID).cast(id_type)) for _, frame in parts]
-            try:
-                merged[attempt] = pl.concat(frames)
-            except pl.exceptions.PolarsError as problem:
-                raise UnreadableError(
-                    f"{name}: the files of attempt {attempt} do not fit together: {problem}",
-                    hint="docs/ledger-format.md names the type of each column",
-                ) from problem
-        return merged
+    def samples_with(self, id_type: pl.DataType) -> dict[str, tuple[Part, ...]]:
+        """Give the samples of every attempt, with ids of one type."""
+        return {
+            attempt: tuple(part.with_column(pl.col(SAMPLE_ID).cast(id_type)) for part in parts)
+            for attempt, parts in self.samples.items()
+        }
+
+
+def _foreign_files(paths: Sequence[Path]) -> list[Path]:
+    """List the files of logs that others wrote; what is named twice counts once."""
+    files: dict[Path, Path] = {}
+    for path in paths:
+        if not path.is_dir():
+            store.check_regular(path)
+        for file in store.foreign_files(path) if path.is_dir() else [path]:
+            files.setdefault(file.resolve(), file)
+    store.check_unpacked_once(files.values())
+    return list(files.values())
 
 
 def _open_foreign(
     path: Path, parts: _Parts, columns: Mapping[str, str], attempt: str | None
 ) -> None:
     parts.files.append(path)
-    if store.kind_of(path) == "jsonl":
-        samples, events, is_torn = foreign.read_json_lines(path, columns=columns)
-        if attempt is not None:
-            samples = samples.with_columns(attempt=pl.lit(attempt, pl.String))
-            events = events.with_columns(attempt=pl.lit(attempt, pl.String))
-        for (label,), rows in events.partition_by("attempt", as_dict=True).items():
-            parts.events.setdefault(str(label), []).append(rows.lazy())
-    else:
-        events = pl.DataFrame(schema=events_schema())
-        frame, is_torn = foreign.scan(path)
-        conformed = foreign.conform(frame, path, columns=columns, attempt=attempt)
-        samples = collect(conformed, str(path))
-    for (label,), rows in samples.partition_by("attempt", as_dict=True).items():
-        parts.add_samples(path, str(label), rows.lazy(), None)
-    if is_torn:  # at its end, so it is the newest of its attempts that lost something
-        lines = samples if samples.height else events
-        label = lines["attempt"][-1] if lines.height else "0"
-        parts.add_torn(path, label, lines.filter(attempt=label)["step"].max())
+    log = foreign.read_log(path, columns=columns, attempt=attempt, numbering=parts.numbering)
+    for (label,), rows in log.events.partition_by("attempt", as_dict=True).items():
+        parts.events.setdefault(str(label), []).append(Part(rows.lazy()))
+    for (label,), rows in log.samples.partition_by("attempt", as_dict=True).items():
+        nobody = pl.lit(None, pl.String).alias("writer")
+        parts.add_samples(path, str(label), Part(rows.lazy().with_columns(nobody)))
+    if log.is_torn:  # at its end, so it is the newest of its attempts that lost something
+        lines = log.samples if log.samples.height else log.events
+        if lines.is_empty():
+            parts.headless.append(path)
+            return
+        label = lines["attempt"][-1]
+        # not the largest: where one rank follows the other, the last one was at another step
+        steps = lines.filter(attempt=label)["step"].drop_nulls()
+        last = steps[-1] if len(steps) else None
+        parts.add_torn(path, label, last + 1 if log.ends_with_step and last is not None else last)
 
 
-def _open_native(roots: Sequence[Path], parts: _Parts) -> None:
-    found = [segment for root in roots for segment in store.segments(root)]
+def _open_native(roots: Sequence[Path]) -> _Parts:
+    """Open what a listing names; where files vanish meanwhile, another listing."""
+    for look in range(store.LOOKS):
+        parts = _Parts()
+        found = store.listed(roots)
+        try:
+            _open_listed(found, parts)
+        except (UnreadableError, FileNotFoundError):
+            if look + 1 == store.LOOKS or all(segment.path.exists() for segment in found):
+                raise  # they are all there: what is wrong is in them
+        else:
+            break
+    return parts
+
+
+def _open_listed(found: Sequence[store.Segment], parts: _Parts) -> None:
     replaced: dict[Path, frozenset[str]] = {}
+    footers: dict[Path, pq.FileMetaData] = {}
     for segment in found:
         if segment.is_sealed:
-            foreign.check_parquet(segment.path)
-            metadata = _parquet_metadata(segment.path)
-            _check_format(segment.path, metadata)
-            replaced[segment.path] = _replaced_names(segment.path, metadata)
-            parts.add_run(segment.attempt, metadata)
+            footer = footers[segment.path] = _parquet_metadata(segment.path)
+            _check_format(segment.path, footer.metadata)
+            replaced[segment.path] = _replaced_names(segment.path, footer.metadata)
+            parts.add_run(segment.attempt, footer.metadata)
     kept = store.counting(found, replaced)
-    for segment in kept:
-        _open_segment(segment, parts)
+    parts.files += [segment.path for segment in kept]
+    for alike in _alike(kept, footers):
+        if alike[0].is_sealed:
+            _plan_sealed(alike, footers, parts)
+        else:
+            _open_segment(alike[0], parts)
     for segment in store.gaps(kept, replaced):
         parts.unread.append(Unread(str(segment.path), segment.attempt, None, None, "missing"))
 
 
+def _alike(
+    kept: Sequence[store.Segment], footers: Mapping[Path, pq.FileMetaData]
+) -> list[list[store.Segment]]:
+    """Gather neighbouring sealed segments of one attempt and table with the same columns."""
+    runs: list[list[store.Segment]] = []
+    key: object = None
+    for segment in kept:
+        footer = footers.get(segment.path)
+        columns = None if footer is None else (footer.schema, _columns(segment.path, footer))
+        found = segment.attempt, segment.table, columns
+        if footer is None or found != key:
+            runs.append([])
+        runs[-1].append(segment)
+        key = found
+    return runs
+
+
+def _plan_sealed(
+    alike: Sequence[store.Segment], footers: Mapping[Path, pq.FileMetaData], parts: _Parts
+) -> None:
+    """Plan how to read sealed segments with the same columns."""
+    first = alike[0]
+    footer = footers[first.path]
+    places = places_of(footer, _columns(first.path, footer))
+    groups = tuple(
+        group for one in alike for group in groups_of(one.path, footers[one.path], places)
+    )
+
+    def scan(paths: Sequence[Path]) -> pl.LazyFrame:
+        rows = pl.scan_parquet(
+            list(paths), hive_partitioning=False, glob=False, include_file_paths=_FILE
+        )
+        return _conformed(rows, first)
+
+    rows = scan([one.path for one in alike])
+    if first.table == "events":
+        parts.events.setdefault(first.attempt, []).append(Part(rows, groups, scan))
+    else:
+        parts.add_samples(first.path, first.attempt, Part(rows, groups, scan))
+
+
 def _open_segment(segment: store.Segment, parts: _Parts) -> None:
     path = segment.path
-    parts.files.append(path)
-    is_torn = False
-    if segment.is_sealed:
-        frame = pl.scan_parquet(path, hive_partitioning=False, glob=False)
-    else:
-        table, is_torn = foreign.read_arrow(path)
-        if table.num_columns == 0:  # the writer died before it had written the schema
-            parts.add_torn(path, segment.attempt, None)
-            return
-        _check_format(path, table.schema.metadata)
-        parts.add_run(segment.attempt, table.schema.metadata)
-        loaded = pl.from_arrow(table)
-        assert isinstance(loaded, pl.DataFrame)
-        frame = loaded.lazy()
+    opened = read_open(path)
+    table = opened.rows
+    for hole in opened.holes:
+        parts.add_torn(path, segment.attempt, hole.from_step)
+    if table.num_columns == 0:  # the writer died before it had written the schema
+        return
+    _check_format(path, table.schema.metadata)
+    parts.add_run(segment.attempt, table.schema.metadata)
+    loaded = pl.from_arrow(table)
+    assert isinstance(loaded, pl.DataFrame)
+    rows = _conformed(loaded.lazy().with_columns(pl.lit(str(path)).alias(_FILE)), segment)
     if segment.table == "events":
-        frame = _conform_events(frame, segment)
-        parts.events.setdefault(segment.attempt, []).append(frame)
+        parts.events.setdefault(segment.attempt, []).append(Part(rows))
     else:
-        frame = foreign.conform(
-            frame, path, columns={}, attempt=segment.attempt, required=("rank", SAMPLE_ID, "seq")
-        )
-        parts.add_samples(path, segment.attempt, frame, segment.writer)
-    if is_torn:
-        last = collect(frame.select(pl.col("step").max()), str(path)).item()
-        parts.add_torn(path, segment.attempt, last)
+        parts.add_samples(path, segment.attempt, Part(rows))
+
+
+def _conformed(rows: pl.LazyFrame, segment: store.Segment) -> pl.LazyFrame:
+    """Give rows of a segment, and of others like it, the columns of its table."""
+    if segment.table == "events":
+        return _conform_events(rows, segment)
+    columns = {"attempt": _FILE}  # it tells the writer; the folder's name is the attempt
+    samples = foreign.conform(
+        rows, segment.path, columns=columns, required=("rank", SAMPLE_ID, "seq")
+    )
+    return samples.with_columns(
+        pl.col("attempt").alias("writer"), attempt=pl.lit(segment.attempt, pl.String)
+    )
 
 
 def _conform_events(frame: pl.LazyFrame, segment: store.Segment) -> pl.LazyFrame:
@@ -209,15 +284,36 @@ def _conform_events(frame: pl.LazyFrame, segment: store.Segment) -> pl.LazyFrame
     )
 
 
-def _parquet_metadata(path: Path) -> Mapping[bytes, bytes] | None:
+def _parquet_metadata(path: Path) -> pq.FileMetaData:
+    """Read the footer of a sealed segment, and nothing else of it but its first four bytes."""
     try:
-        metadata: Mapping[bytes, bytes] | None = pq.read_schema(path).metadata
+        with path.open("rb", buffering=0) as file:
+            head = file.read(4)
+            size = file.seek(0, 2)
+            file.seek(max(0, size - _TAIL))
+            tail = file.read()
+            length = int.from_bytes(tail[-8:-4], "little") + 8
+            if len(tail) < length <= size:
+                file.seek(size - length)
+                tail = file.read()
+        if head != foreign.PARQUET_MAGIC or tail[-4:] != foreign.PARQUET_MAGIC or size < 12:
+            foreign.check_parquet(path)  # says what is wrong
+        return pq.read_metadata(pa.BufferReader(tail))
     except (pa.ArrowException, OSError) as problem:
         raise UnreadableError(
             f"{path}: its Parquet footer cannot be read: {problem}",
             hint="copy it again; if its writer died, remove the file: its rows are lost",
         ) from problem
-    return metadata
+
+
+def _columns(path: Path, footer: pq.FileMetaData) -> pa.Schema:
+    try:
+        return footer.schema.to_arrow_schema()
+    except (pa.ArrowException, OSError) as problem:
+        raise UnreadableError(
+            f"{path}: its columns cannot be read: {problem}",
+            hint="copy it again; if its writer died, remove the file: its rows are lost",
+        ) from problem
 
 
 def _replaced_names(path: Path, metadata: Mapping[bytes, bytes] | None) -> frozenset[str]:

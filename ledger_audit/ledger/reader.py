@@ -4,20 +4,24 @@ Gives what a ledger recorded, as frames cut to the steps asked for, and what can
 Parquet is read lazily: only the columns, and by their statistics the row groups, that are needed.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
 
 from ledger_audit.errors import UnreadableError
-from ledger_audit.ledger.schema import SAMPLE_ID, USED
+from ledger_audit.ledger import extents
+from ledger_audit.ledger.parts import Part, collect
+from ledger_audit.ledger.schema import SAMPLE_ID
 from ledger_audit.ledger.tables import events_schema, samples_schema
 from ledger_audit.model import Unread
 
-_TRY_KINDS = ("commit", "void")
 MOST_RECORDS = 1 << 40
 """More than one rank can use in one step."""
+
+_NOT_JUDGED = ("writer", "stream", "stage", "worker")
+"""Columns that say which records to give, or say nothing to the audit."""
 
 
 @dataclass(frozen=True)
@@ -25,8 +29,8 @@ class Ledger:
     """
     One or several roots, opened as one ledger.
 
-    Frames of samples have the columns of the `samples` table plus `writer` (null in foreign
-    logs), and only used records of one stream; frames of events those of the `events` table.
+    Frames of samples have the columns of the `samples` table but `stream`, `stage` and `worker`,
+    and only used records of one stream; frames of events those of the `events` table.
     """
 
     name: str
@@ -37,8 +41,8 @@ class Ledger:
     files: tuple[Path, ...]
     runs: Mapping[str, frozenset[str]]
     """The run ids that the files of each attempt name in their metadata."""
-    _samples: Mapping[str, pl.LazyFrame]
-    _events: Mapping[str, pl.LazyFrame]
+    _samples: Mapping[str, tuple[Part, ...]]
+    _events: Mapping[str, tuple[Part, ...]]
 
     @property
     def attempts(self) -> tuple[str, ...]:
@@ -48,10 +52,9 @@ class Ledger:
     def acts(self) -> pl.DataFrame:
         """Give every event that is neither a commit nor a void, of all attempts."""
         frames = [
-            collect(frame.filter(~pl.col("kind").is_in(_TRY_KINDS)), self.name)
-            for _, frame in sorted(self._events.items())
+            frame for _, parts in sorted(self._events.items()) for frame in extents.acts(parts)
         ]
-        return pl.concat([pl.DataFrame(schema=events_schema()), *frames])
+        return collect(pl.concat([pl.LazyFrame(schema=events_schema()), *frames]), self.name)
 
     def tries(self, attempt: str, first_step: int, last_step: int | None = None) -> pl.DataFrame:
         """
@@ -61,15 +64,12 @@ class Ledger:
             attempt, rank, seq, step, kind (`commit` or `void`), samples (records that the commit
             says the try held; null if it does not say).
         """
-        frame = self._events.get(attempt)
-        if frame is None:
-            frame = pl.LazyFrame(schema=events_schema())
+        rows = self._read(self._events, attempt, first_step, last_step, but=["time_ns"])
+        if rows is None:
+            rows = pl.DataFrame(schema=events_schema())
         said = pl.col("data").str.json_path_match("$.samples").cast(pl.Int64, strict=False)
-        tries = collect(
-            frame.filter(pl.col("kind").is_in(_TRY_KINDS), _within(first_step, last_step)).select(
-                "attempt", "rank", "seq", "step", "kind", said.alias("samples")
-            ),
-            self.name,
+        tries = rows.filter(pl.col("kind").is_in(extents.TRY_KINDS)).select(
+            "attempt", "rank", "seq", "step", "kind", said.alias("samples")
         )
         if ((tries["samples"] < 0) | (tries["samples"] > MOST_RECORDS)).any():
             raise UnreadableError(
@@ -80,9 +80,8 @@ class Ledger:
 
     def has_commits(self) -> bool:
         """Tell whether any attempt left a commit event."""
-        return any(
-            collect(frame.filter(pl.col("kind") == "commit").head(1), self.name).height
-            for frame in self._events.values()
+        return extents.has_commits(
+            [part for parts in self._events.values() for part in parts], self.name
         )
 
     def records(self, attempt: str, first_step: int, last_step: int | None = None) -> pl.DataFrame:
@@ -92,96 +91,83 @@ class Ledger:
         Raises:
             UnreadableError: two files give different content for one place of a writer's order.
         """
-        rows = collect(self._used(attempt).filter(_within(first_step, last_step)), self.name)
-        return _numbered(_once(_sound(rows, self.name), self.name))
+        rows = self._read(self._samples, attempt, first_step, last_step)
+        return self._no_records() if rows is None else _numbered(self._used(rows))
 
     def lookup(self, attempt: str, ids: pl.Series) -> pl.DataFrame:
         """Give every used record of an attempt whose `sample_id` is among `ids`."""
-        if ids.is_empty():
-            return self.records("", 0)
-        rows = collect(
-            self._used(attempt).filter(pl.col(SAMPLE_ID).is_in(ids.implode())), self.name
+        parts = self._samples.get(attempt, ())
+        if ids.is_empty() or not parts:
+            return self._no_records()
+        found = pl.concat([part.rows for part in parts]).filter(
+            pl.col(SAMPLE_ID).is_in(ids.implode())
         )
+        rows = self._used(collect(found, self.name, streams=True))
         # the rest of their micro-batches was not read: the order of writing stands for a row
-        return _once(_sound(rows, self.name), self.name).with_columns(
-            row=pl.coalesce("row", pl.col("seq").cast(pl.Int32, strict=False))
-        )
+        return rows.with_columns(row=pl.coalesce("row", pl.col("seq").cast(pl.Int32, strict=False)))
 
     def extents(self) -> pl.DataFrame:
         """
-        Say how far each rank of each attempt got.
+        Say how far each rank of each attempt got that left a used record, a commit or a void.
 
         Returns:
-            attempt, rank, first_step, last_step (of its used records; null without one),
-            records, has_try (it left a commit or void).
+            attempt, rank, first_step, last_step (of its used records; null without one).
         """
-        frames = []
-        for attempt in self.attempts:
-            of_records = (
-                self._used(attempt)
-                .group_by("rank")
-                .agg(
-                    pl.col("step").min().alias("first_step"),
-                    pl.col("step").max().alias("last_step"),
-                    pl.len().cast(pl.Int64).alias("records"),
-                    pl.col("step").null_count().alias("unplaced"),
-                )
+        found = [
+            extents.extents(
+                attempt,
+                self._samples.get(attempt, ()),
+                self._events.get(attempt, ()),
+                self.stream,
+                self.name,
             )
-            events = self._events.get(attempt, pl.LazyFrame(schema=events_schema()))
-            tried = events.filter(pl.col("kind").is_in(_TRY_KINDS)).select("rank").unique()
-            joined = of_records.join(
-                tried.with_columns(has_try=pl.lit(True)), on="rank", how="full", coalesce=True
-            )
-            ranks = collect(joined, self.name)
-            if ranks["unplaced"].sum() or ranks["rank"].null_count():
-                raise UnreadableError(
-                    f"{self.name}: attempt {attempt} has a used record without 'step' or 'rank'",
-                    hint="every used record needs rank, step, slot and sample_id",
-                )
-            frames.append(
-                ranks.select(
-                    pl.lit(attempt, pl.String).alias("attempt"),
-                    "rank",
-                    "first_step",
-                    "last_step",
-                    pl.col("records").fill_null(0),
-                    pl.col("has_try").fill_null(value=False),
-                )
-            )
-        schema = {
-            "attempt": pl.String(),
-            "rank": pl.Int32(),
-            "first_step": pl.Int64(),
-            "last_step": pl.Int64(),
-            "records": pl.Int64(),
-            "has_try": pl.Boolean(),
-        }
-        return pl.concat([pl.DataFrame(schema=schema), *frames]).sort("attempt", "rank")
+            for attempt in self.attempts
+        ]
+        return pl.concat([pl.DataFrame(schema=extents.SCHEMA), *found])
 
-    def _used(self, attempt: str) -> pl.LazyFrame:
-        frame = self._samples.get(attempt)
-        if frame is None:
-            return pl.LazyFrame(schema={**samples_schema(self.id_type), "writer": pl.String()})
-        return frame.filter(
-            pl.col("stage").is_null() | (pl.col("stage") == USED),
-            pl.col("stream").eq_missing(pl.lit(self.stream, pl.String)),
+    def everything(self, attempt: str) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """Give every record and every event of an attempt as written: all streams and stages."""
+        samples = [part.rows.drop("writer") for part in self._samples.get(attempt, ())]
+        events = [part.rows for part in self._events.get(attempt, ())]
+        no_samples = pl.LazyFrame(schema=samples_schema(self.id_type))
+        return (
+            collect(pl.concat([no_samples, *samples]), self.name),
+            collect(pl.concat([pl.LazyFrame(schema=events_schema()), *events]), self.name),
         )
+
+    def _read(
+        self,
+        table: Mapping[str, tuple[Part, ...]],
+        attempt: str,
+        first_step: int,
+        last_step: int | None,
+        but: Sequence[str] = (),
+    ) -> pl.DataFrame | None:
+        """Read a stretch of steps; of sealed files, only those that may hold a part of it."""
+        frames = [
+            frame
+            for part in table.get(attempt, ())
+            if (frame := part.among(lambda one: one.bounds("step").may_hold(first_step, last_step)))
+            is not None
+        ]
+        if not frames:
+            return None
+        rows = pl.concat(frames).filter(_within(first_step, last_step)).drop(but)
+        return collect(rows, self.name)
+
+    def _used(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Keep the used records of the stream, once each."""
+        # a filter in the plan would make polars decode these columns of every row that it scans
+        rows = rows.filter(*extents.used(self.stream))
+        return _once(_sound(rows, self.name), self.name).drop(_NOT_JUDGED)
+
+    def _no_records(self) -> pl.DataFrame:
+        return pl.DataFrame(schema=samples_schema(self.id_type)).drop(_NOT_JUDGED, strict=False)
 
 
 def _within(first_step: int, last_step: int | None) -> pl.Expr:
     after = pl.col("step") >= first_step
     return after if last_step is None else after & (pl.col("step") <= last_step)
-
-
-def collect(frame: pl.LazyFrame, name: str) -> pl.DataFrame:
-    """Run a query; whatever a file turns out to hold is the input's fault, and says so."""
-    try:
-        return frame.collect()
-    except (pl.exceptions.PolarsError, OSError) as problem:
-        raise UnreadableError(
-            f"{name}: cannot be read: {problem}",
-            hint="check the file that the message names, and the types of its columns",
-        ) from problem
 
 
 def _numbered(rows: pl.DataFrame) -> pl.DataFrame:
@@ -214,6 +200,9 @@ def _sound(rows: pl.DataFrame, name: str) -> pl.DataFrame:
 def _once(rows: pl.DataFrame, name: str) -> pl.DataFrame:
     """Read what two segments of one writer both hold once; differing content is corruption."""
     place = ["writer", "rank", "seq"]
+    if not rows.select("rank", "seq").is_duplicated().any():
+        return rows
+    rows = _with_writers(rows)
     twice = rows.filter(pl.col("writer").is_not_null() & pl.struct(place).is_duplicated())
     if twice.is_empty():
         return rows
@@ -227,3 +216,10 @@ def _once(rows: pl.DataFrame, name: str) -> pl.DataFrame:
             hint="one of the files is corrupt or was copied from another run: remove it",
         )
     return rows.unique(maintain_order=True)
+
+
+def _with_writers(rows: pl.DataFrame) -> pl.DataFrame:
+    """Name the writer where the file stands that it wrote: TABLE-WRITER-NUMBER.SUFFIX."""
+    files = rows["writer"].unique().drop_nulls().to_list()
+    writers = {one: Path(one).name.split("-", 1)[1].rsplit("-", 1)[0] for one in files}
+    return rows.with_columns(pl.col("writer").replace(writers))

@@ -72,3 +72,20 @@ EVENT_KINDS = (
 
 FOREIGN_REQUIRED = ("rank", "step", "slot", SAMPLE_ID)
 """What a log that was not written by us must have."""
+
+CLAIM_KEYS = (
+    "consumed_samples",
+    "rank_samples",
+    "epoch",
+    "epoch_samples",
+    "rank_epoch_samples",
+    "read_samples",
+    "queued_samples",
+    "queued_batches",
+    "slot",
+    "unit",
+)
+"""Keys of a claim that have a fixed meaning."""
+
+DIGEST_COLUMNS = ("sample_id", "token_start", "token_end", "source", "epoch")
+"""What a record's hash covers, in this order."""

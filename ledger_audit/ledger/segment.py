@@ -1,11 +1,14 @@
 """
 Writes the files of a ledger: open segments batch by batch, sealed ones whole or not at all.
 
-A batch of an open segment is handed to the kernel in one write, so that a killed process loses
-nothing that it had appended. Nothing here needs polars: a trainer can afford it.
+A batch of an open segment is one message with a checksum, handed to the kernel in one write, so
+that a killed process loses nothing that it had appended. Nothing here needs polars: a trainer can
+afford it.
 """
 
+import fcntl
 import os
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -14,12 +17,16 @@ from urllib.parse import quote
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ledger_audit.ledger.message import frame
 from ledger_audit.ledger.schema import EVENTS, FORMAT, SAMPLES
 
 Table = Literal["samples", "events"]
 
 ROW_GROUP = 1 << 17
 """Records of a row group: small enough that a window reads little more than itself."""
+
+_LOOKS = 50
+"""Times that a lock is asked for: who looks whether a file is locked holds it for a moment."""
 
 _TYPES = {"int32": pa.int32(), "int64": pa.int64(), "string": pa.string()}
 
@@ -57,42 +64,94 @@ def segment_name(table: Table, writer: str, number: int) -> str:
 
 class OpenSegment:
     """
-    An Arrow IPC stream that grows by whole batches.
+    An Arrow IPC stream that grows by whole messages, each with a checksum.
+
+    Its file is locked while it is open, where storage has locks: so others see that its writer is
+    alive, however long it is silent.
 
     Args:
         path: the file to make, with the suffix `.arrows`; it must not exist.
         schema: of every batch.
         metadata: of the file.
+
+    Raises:
+        OSError: it cannot be made; nothing is left of it.
     """
 
     def __init__(self, path: Path, schema: pa.Schema, metadata: Mapping[str, str]) -> None:
         self.path = path
-        self._schema = schema
-        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
-        self._write(schema.with_metadata(dict(metadata)).serialize())
+        self.schema = schema
+        self.size = 0
+        """Bytes that are written whole."""
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
+        self._file = os.open(path, flags, 0o644)
+        try:
+            _lock(self._file)  # before anything is in it: what holds a schema and is free is dead
+            self._write(frame(schema.with_metadata(dict(metadata)).serialize()))
+        except BaseException:
+            self.close()
+            path.unlink(missing_ok=True)
+            raise
+
+    @property
+    def is_gone(self) -> bool:
+        """Nobody can find the file any more: it was removed, or its folder was."""
+        return os.fstat(self._file).st_nlink == 0
 
     def append(self, columns: Mapping[str, Sequence[Any]]) -> None:
         """Append one batch; columns that are left out are null."""
         length = len(next(iter(columns.values())))
-        batch = pa.record_batch(
-            [
-                pa.nulls(length, field.type)
-                if field.name not in columns
-                else pa.array(columns[field.name], field.type)
-                for field in self._schema
-            ],
-            schema=self._schema,
+        self.append_batch(
+            pa.record_batch(
+                [
+                    pa.nulls(length, field.type)
+                    if field.name not in columns
+                    else pa.array(columns[field.name], field.type)
+                    for field in self.schema
+                ],
+                schema=self.schema,
+            )
         )
-        self._write(batch.serialize())
+
+    def append_batch(self, batch: pa.RecordBatch) -> None:
+        """
+        Append one batch in one write.
+
+        Raises:
+            OSError: it could not be written; the file is as it was.
+        """
+        self._write(frame(batch.serialize()))
+
+    def duplicate(self) -> int:
+        """Give another handle of the file, to be synced while others append."""
+        return os.dup(self._file)
 
     def close(self) -> None:
         """Close the file; what was appended stays readable either way."""
         os.close(self._file)
 
-    def _write(self, message: pa.Buffer) -> None:
+    def _write(self, message: bytes) -> None:
         left = memoryview(message)
-        while left:
-            left = left[os.write(self._file, left) :]
+        try:
+            while left:
+                left = left[os.write(self._file, left) :]
+        except BaseException:  # half a message must not stand before whole ones
+            os.ftruncate(self._file, self.size)
+            raise
+        self.size += len(message)
+
+
+def _lock(file: int) -> None:
+    """Lock a file for as long as it is open; storage without locks has none."""
+    for _ in range(_LOOKS):
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(0.001)  # somebody only looks whether it is locked
+        except OSError:
+            return
+        else:
+            return
 
 
 def write_sealed(table: pa.Table, path: Path, metadata: Mapping[str, str]) -> None:

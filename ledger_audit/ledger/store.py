@@ -6,6 +6,7 @@ file wins over the segments that it names in its `replaces` metadata.
 """
 
 import json
+import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from urllib.parse import unquote
 
 from ledger_audit.errors import UnreadableError
 
-Kind = Literal["parquet", "arrow", "jsonl", "csv"]
+Kind = Literal["parquet", "arrow", "jsonl", "csv", "tsv"]
 
 SUFFIXES: Mapping[str, Kind] = {
     ".parquet": "parquet",
@@ -26,7 +27,14 @@ SUFFIXES: Mapping[str, Kind] = {
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
     ".csv": "csv",
+    ".tsv": "tsv",
 }
+
+PACKED = ".gz"
+"""A second suffix that text formats may have; the others pack their columns themselves."""
+
+LOOKS = 20
+"""Times that what is being sealed is listed anew before that is given up."""
 
 _SEGMENT = re.compile(
     r"(?P<table>samples|events)-(?P<writer>.+)-(?P<number>\d{6,})\.(parquet|arrows)"
@@ -51,13 +59,37 @@ class Segment:
 
 def kind_of(path: Path) -> Kind:
     """Name the format that a file's suffix promises."""
+    is_packed = path.suffix.lower() == PACKED
+    suffix = Path(path.stem).suffix if is_packed else path.suffix
     try:
-        return SUFFIXES[path.suffix.lower()]
+        kind = SUFFIXES[suffix.lower()]
     except KeyError:
         raise UnreadableError(
             f"{path}: the suffix {path.suffix or '(none)'} says nothing about the format",
-            hint=f"name it with one of {', '.join(sorted(SUFFIXES))}",
+            hint=f"name it with one of {_suffixes()}",
         ) from None
+    if is_packed and kind in ("parquet", "arrow"):
+        raise UnreadableError(
+            f"{path}: gzip around {suffix} cannot be read, it packs its columns itself",
+            hint="unpack it with gunzip",
+        )
+    return kind
+
+
+def _suffixes() -> str:
+    text = [suffix for suffix, kind in SUFFIXES.items() if kind in ("jsonl", "csv", "tsv")]
+    return ", ".join([*sorted(SUFFIXES), *(f"{suffix}{PACKED}" for suffix in sorted(text))])
+
+
+def natural(path: Path) -> list[list[tuple[int, str]]]:
+    """Give a sort key under which `part-9` precedes `part-10`, in every part of a path."""
+    return [
+        [
+            (int(one), one) if one.isascii() and one.isdecimal() else (-1, one)
+            for one in re.findall(r"[0-9]{1,18}|[^0-9]+", part)
+        ]
+        for part in path.parts
+    ]
 
 
 def is_ledger_folder(path: Path) -> bool:
@@ -79,16 +111,42 @@ def check_regular(path: Path) -> None:
 
 
 def foreign_files(path: Path) -> list[Path]:
-    """List the readable files of a folder that our writer did not make, by name."""
-    files = sorted(file for file in path.iterdir() if file.suffix.lower() in SUFFIXES)
+    """List the readable files of a folder that our writer did not make, in natural order."""
+    try:
+        files = sorted((file for file in path.iterdir() if _is_known(file)), key=natural)
+    except OSError as problem:
+        raise UnreadableError(
+            f"{path}: cannot be listed: {problem.strerror}", hint="check the folder's permissions"
+        ) from problem
     for file in files:
         check_regular(file)
     if not files:
         raise UnreadableError(
             f"{path}: holds neither attempt=… folders nor a file of a known format",
-            hint=f"point at a ledger, or at a folder or file with {', '.join(sorted(SUFFIXES))}",
+            hint=f"point at a ledger, or at a folder or file with {_suffixes()}",
         )
     return files
+
+
+def _is_known(file: Path) -> bool:
+    stem = file.name.lower().removesuffix(PACKED)
+    return Path(stem).suffix in SUFFIXES
+
+
+def check_unpacked_once(files: Iterable[Path]) -> None:
+    """
+    Refuse a log beside its packed copy: its records would count twice.
+
+    Raises:
+        UnreadableError: both `X` and `X.gz` are there.
+    """
+    known = set(files)
+    for file in known:
+        if file.suffix.lower() == PACKED and file.with_suffix("") in known:
+            raise UnreadableError(
+                f"{file}: is there packed and unpacked",
+                hint=f"remove one of the two, or give {file.with_suffix('').name} alone",
+            )
 
 
 def segments(root: Path) -> list[Segment]:
@@ -110,6 +168,8 @@ def segments(root: Path) -> list[Segment]:
             if path.name.startswith(".") or path.suffix in {".tmp", ".part"}:
                 continue  # a seal in progress: its name is not yet given
             match = _SEGMENT.fullmatch(path.name)
+            if match is not None and not os.path.lexists(path):
+                continue  # a seal has removed it since the folder was listed
             if match is None or not path.is_file():
                 raise UnreadableError(
                     f"{path}: not a file that is named like a segment",
@@ -120,6 +180,23 @@ def segments(root: Path) -> list[Segment]:
             )
             number = int(match["number"])
             found.append(Segment(path, attempt, table, match["writer"], number))
+    return found
+
+
+def listed(roots: Iterable[Path]) -> list[Segment]:
+    """
+    List every segment of several roots as they are at one moment.
+
+    A seal puts a file in its place and then removes others: a listing that it overlaps may hold
+    neither. So it is done again until two agree.
+    """
+    kept = list(roots)
+    found = [segment for root in kept for segment in segments(root)]
+    for _ in range(LOOKS):
+        again = [segment for root in kept for segment in segments(root)]
+        if again == found:
+            break
+        found = again
     return found
 
 

@@ -32,7 +32,7 @@ def reach(resume: Resume) -> str:
     """Say how far the verdict reaches, and by how many lanes."""
     lanes = f"{resume.coverage.lanes_proven} of {counted(resume.coverage.lanes, 'lane')}"
     if resume.through_step is None:
-        return f"after {mark(resume)}; no step after it can be compared"
+        return f"after {mark(resume)}; no step after it is proven"
     steps = counted(resume.through_step - resume.checkpoint_step, "step")
     if resume.verdict == Verdict.CONTINUOUS:
         return f"through step {resume.through_step}, {steps} after {mark(resume)}, {lanes}"

@@ -1,0 +1,112 @@
+"""Decides which files become one: of few bytes together, and with no rank of two writers."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from ledger_audit.ledger.sealing.source import Key, Source
+
+
+@dataclass(frozen=True)
+class Item:
+    """What one writer left of one table, or a part of it that is large enough by itself."""
+
+    writer: str
+    sources: tuple[Source, ...]
+    told: tuple[pa.Table, ...] = ()
+    """Events that are to be added: what is dropped."""
+    told_of: tuple[str, ...] = ()
+    """The files that they tell of."""
+    ranks: frozenset[int] = frozenset()
+    key: Key | None = None
+    """Null: it fits everywhere."""
+    weight: int = 0
+
+    @property
+    def is_done(self) -> bool:
+        """It is one sealed file already, and nothing is to be added."""
+        is_whole = len(self.sources) == 1 and self.sources[0].segment.is_sealed
+        return is_whole and not self.told
+
+
+def items_of(
+    writer: str,
+    sources: Sequence[Source],
+    most_bytes: int,
+    told: Sequence[tuple[str, pa.Table]] = (),
+    run: bytes | None = None,
+) -> list[Item]:
+    """
+    Cut what one writer left of one table into parts that are not too large, whole files each.
+
+    Args:
+        writer: its name.
+        sources: in the order of their numbers.
+        most_bytes: of a part.
+        told: the events to be added, each with the file that it tells of.
+        run: the run id of those events.
+    """
+    parts: dict[tuple[Key | None, int], list[Source]] = {}
+    keys = [source.key for source in sources if source.key is not None]
+    current = (keys[0] if keys else None, 0)
+    for source in sources:
+        key = current[0] if source.key is None else source.key
+        weight = sum(one.weight for one in parts.get(current, ()))
+        if key != current[0] or (weight and weight + source.weight > most_bytes):
+            current = (key, current[1] + 1)
+        parts.setdefault(current, []).append(source)
+    items = [_item(writer, part, key) for (key, _), part in parts.items()]
+    if not told:
+        return items
+    files, events = zip(*told, strict=True)
+    if not items:
+        known = None if run is None else Key(run, "", ())
+        return [Item(writer, (), tuple(events), tuple(files), _ranks(events), known)]
+    first = items[0]
+    ranks = first.ranks | _ranks(events)
+    with_told = Item(
+        writer, first.sources, tuple(events), tuple(files), ranks, first.key, first.weight
+    )
+    return [with_told, *items[1:]]
+
+
+def _item(writer: str, sources: Sequence[Source], key: Key | None) -> Item:
+    ranks = frozenset(rank for source in sources for rank in source.spans)
+    weight = sum(source.weight for source in sources)
+    return Item(writer, tuple(sources), ranks=ranks, key=key, weight=weight)
+
+
+def _ranks(events: Iterable[pa.Table]) -> frozenset[int]:
+    return frozenset(rank for table in events for rank in table["rank"].to_pylist())
+
+
+class Bin:
+    """Items that become one file, while it is filled."""
+
+    def __init__(self, first: Item) -> None:
+        self.items = [first]
+        self.key, self.weight = first.key, first.weight
+        self.owners = dict.fromkeys(first.ranks, first.writer)
+        """The writer of each rank."""
+
+    def takes(self, item: Item, most_bytes: int) -> bool:
+        """Add an item if there is room for it."""
+        fits = self.key is None or item.key is None or self.key == item.key
+        fits = fits and (not self.weight or self.weight + item.weight <= most_bytes)
+        if not fits or any(self.owners.get(one, item.writer) != item.writer for one in item.ranks):
+            return False
+        self.items.append(item)
+        self.key = item.key if self.key is None else self.key
+        self.weight += item.weight
+        self.owners.update(dict.fromkeys(item.ranks, item.writer))
+        return True
+
+
+def plan(items: Iterable[Item], most_bytes: int) -> list[list[Item]]:
+    """Gather items: each goes to the first others with which it may become one file."""
+    bins: list[Bin] = []
+    for item in sorted(items, key=lambda item: item.key is None):
+        if not any(one.takes(item, most_bytes) for one in bins):
+            bins.append(Bin(item))
+    return [one.items for one in bins if len(one.items) > 1 or not one.items[0].is_done]

@@ -1,0 +1,397 @@
+"""
+Emits a ledger from a trainer: what each rank used, and which updates were applied.
+
+Every micro-batch is on node-local storage before `record` returns. Trouble costs records and never
+the job: what is lost is counted, and said in the ledger.
+"""
+
+import os
+import secrets
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import pyarrow as pa
+
+from ledger_audit.errors import LedgerWriteError
+from ledger_audit.ledger.digest import signed
+from ledger_audit.ledger.schema import DIGEST_COLUMNS, USED
+from ledger_audit.ledger.segment import attempt_folder, metadata_of
+from ledger_audit.ledger.writer import launcher
+from ledger_audit.ledger.writer.columns import column, id_type, length_of
+from ledger_audit.ledger.writer.cursor import Cursor, cursor_of
+from ledger_audit.ledger.writer.emitter import Emitter
+from ledger_audit.ledger.writer.saving import Checkpoint, told_claim
+from ledger_audit.ledger.writer.shipping import Shipping
+from ledger_audit.ledger.writer.tries import Tries
+
+_OPTIONAL: Mapping[str, pa.DataType] = {
+    "row": pa.int32(),
+    "token_start": pa.int64(),
+    "token_end": pa.int64(),
+    "source": pa.string(),
+    "epoch": pa.int32(),
+    "position": pa.int64(),
+    "stream": pa.string(),
+    "worker": pa.int32(),
+    "stage": pa.string(),
+}
+
+
+class LedgerWriter:
+    """
+    Writes what one rank does, into files that no other process writes.
+
+    Args:
+        root: the ledger's folder, one for all ranks or each its own.
+        rank: index in the group that shards data.
+        world_size: ranks that shard data.
+        attempt: label of this launch, the same on all ranks; null: from the launcher's variables.
+        run_id: name of the run, the same in all its attempts; null: the cursor's, else the first
+            attempt's label.
+        restored: the cursor that the loaded checkpoint held; null: none was loaded.
+        resumed_from: (attempt, step) that was loaded, where no cursor tells.
+        fingerprint: what decides the order of the stream; docs/ledger-format.md names the keys.
+        logged_ranks: the ranks that write a ledger, if not all; the others write nothing.
+        checkpoint_writers: the ranks that save, if not all.
+        retain: keep the samples of the last so many checkpoints; null: all. Digests stay.
+        strict: raise instead of losing records.
+        segment_bytes: after which a file is closed and the next begun.
+        segment_seconds: likewise.
+        spool: a folder on this node, if the root is not: files are written there and shipped.
+        ship_every: seconds after which open segments are shipped.
+        ship_timeout: seconds that `close` waits for what is on its way.
+        keep_spool: leave the files in the spool when they have arrived.
+
+    Raises:
+        LedgerWriteError: only if strict.
+    """
+
+    def __init__(  # noqa: PLR0913  # the trainer's face: every option by its name
+        self,
+        root: str | os.PathLike[str],
+        *,
+        rank: int,
+        world_size: int,
+        attempt: str | None = None,
+        run_id: str | None = None,
+        restored: Cursor | Mapping[str, Any] | None = None,
+        resumed_from: tuple[str, int] | None = None,
+        fingerprint: Mapping[str, Any] | None = None,
+        logged_ranks: Sequence[int] | None = None,
+        checkpoint_writers: Sequence[int] | None = None,
+        retain: int | None = None,
+        strict: bool = False,
+        segment_bytes: int = 64 << 20,
+        segment_seconds: float = 4 * 3600.0,
+        spool: str | os.PathLike[str] | None = None,
+        ship_every: float = 30.0,
+        ship_timeout: float = 30.0,
+        keep_spool: bool = False,
+    ) -> None:
+        self.rank, self.world_size = int(rank), int(world_size)
+        self._is_logged = logged_ranks is None or self.rank in set(logged_ranks)
+        self._retain = retain
+        self._tries = Tries()
+        self._has_text_ids: bool | None = None
+        self._kept: list[int] = []
+        try:
+            parent, problem = cursor_of(restored), None
+        except LedgerWriteError as found:
+            if strict:
+                raise
+            parent, problem = None, found.message
+        generation = 0 if parent is None else parent.generation + 1
+        self.attempt = str(attempt or launcher.attempt_label(generation, self.world_size))
+        self.run_id = str(run_id or (self.attempt if parent is None else parent.run))
+        self.writer = f"r{self.rank:05d}-{secrets.token_hex(4)}"
+        self._total = self._first_total(parent, generation)
+        metadata = metadata_of(self.writer, run_id=self.run_id, host=socket.gethostname())
+        self._ship_timeout = ship_timeout
+        own, target = spool if self._is_logged else None, attempt_folder(Path(root), self.attempt)
+        self._shipping = Shipping(own, target, self.writer, every=ship_every, keeps=keep_spool)
+        self._emitter = Emitter(
+            self._shipping.folder,
+            self.writer,
+            self.rank,
+            {**metadata, "attempt": self.attempt},
+            strict=strict,
+            most_bytes=segment_bytes,
+            most_seconds=segment_seconds,
+            on_close=self._shipping.nudge,
+        )
+        if parent is not None:
+            resumed_from = (parent.attempt, parent.step)
+        start = {
+            "world_size": self.world_size,
+            "logged_ranks": None if logged_ranks is None else [*logged_ranks],
+            "checkpoint_writers": None if checkpoint_writers is None else [*checkpoint_writers],
+            "resumed_from": resumed_from
+            and {"attempt": str(resumed_from[0]), "step": int(resumed_from[1])},
+            "restored": None if parent is None else parent.told(),
+            "restored_problem": problem,
+            "fingerprint": fingerprint,
+            "launcher": launcher.variables(),
+            "digest_columns": [*DIGEST_COLUMNS],
+        }
+        optional = ("logged_ranks", "checkpoint_writers", "restored_problem", "fingerprint")
+        told = {key: start[key] for key in start if key not in optional or start[key] is not None}
+        self._say("start", None, told)
+
+    def _first_total(self, parent: Cursor | None, generation: int) -> Cursor:
+        """Go on counting where the cursor of this very rank, in the same world, ended."""
+        known = parent is not None and (parent.rank, parent.world_size) == (
+            self.rank,
+            self.world_size,
+        )
+        return Cursor(
+            run=self.run_id,
+            attempt=self.attempt,
+            step=0 if parent is None else parent.step,
+            rank=self.rank,
+            world_size=self.world_size,
+            records=parent.records if parent is not None and known else 0,
+            tokens=parent.tokens if parent is not None and known else None,
+            digest=parent.digest if parent is not None and known else "0",
+            generation=generation,
+        )
+
+    def record(  # noqa: PLR0913  # one name for each column of the table
+        self,
+        step: int | None,
+        slot: int | None,
+        sample_id: Any,
+        *,
+        row: Any = None,
+        token_start: Any = None,
+        token_end: Any = None,
+        source: Any = None,
+        epoch: Any = None,
+        position: Any = None,
+        stream: Any = None,
+        worker: Any = None,
+        stage: Any = None,
+    ) -> None:
+        """
+        Record one micro-batch, before or after it is used; when this returns, it is on disk.
+
+        Each column is one value a row, or one for all: a list, a numpy array, a torch tensor on
+        the CPU, an Arrow array.
+
+        Args:
+            step: the optimizer update that it contributes to, from 1; null unless it is used.
+            slot: index of the micro-batch in the step, from 0; null unless it is used.
+            sample_id: shape (rows,), integers or text, one type in the whole ledger.
+            row: index of the sequence in the micro-batch; null: one sequence a row. Spans of a
+                packed sequence share it.
+            token_start: first token of the span; null: the whole sample.
+            token_end: the token after its last.
+            source: data set of a blend.
+            epoch: pass over the source.
+            position: place of the sequence in the global stream, from 0.
+            stream: null is training; anything else is audited apart.
+            worker: loader worker.
+            stage: `read`, `queued`, `dropped`; null: used.
+        """
+        given = {
+            "row": row,
+            "token_start": token_start,
+            "token_end": token_end,
+            "source": source,
+            "epoch": epoch,
+            "position": position,
+            "stream": stream,
+            "worker": worker,
+            "stage": stage,
+        }
+
+        def write() -> None:
+            columns = self._columns(step, slot, sample_id, given)
+            self._emitter.records(columns, step)
+            if stream is None and stage in (None, USED) and step is not None:
+                self._tries.add(step, slot or 0, [columns.get(name) for name in DIGEST_COLUMNS])
+
+        if self._is_logged:
+            self._emitter.act(write, step=step, records=length_of(sample_id))
+
+    def commit(self, step: int) -> None:
+        """Say that the optimizer applied the update of a step, with all that was used for it."""
+
+        def write() -> None:
+            ended = self._tries.take(step)
+            digest = ended.digest()
+            total = self._total
+            tokens = total.tokens if ended.tokens is None else (total.tokens or 0) + ended.tokens
+            self._total = replace(
+                total,
+                step=step,
+                records=total.records + ended.records,
+                tokens=tokens,
+                digest=str(signed(int(total.digest) + digest)),
+            )
+            told = {"samples": ended.records, "tokens": ended.tokens, "digest": str(digest)}
+            self._emitter.event("commit", step, told)
+
+        if self._is_logged:
+            self._emitter.act(write, step=step)
+
+    def void(self, step: int, reason: str | None = None) -> None:
+        """Say that the update of a step was thrown away: its samples were used in vain."""
+        self._tries.take(step)
+        self._say("void", step, {"reason": reason})
+
+    def begin_checkpoint(
+        self,
+        step: int,
+        *,
+        claim: Any = None,
+        fingerprint: Mapping[str, Any] | None = None,
+        path: str | os.PathLike[str] | None = None,
+    ) -> Checkpoint:
+        """
+        Say that the state is being snapshot: it holds the updates 1 to `step`.
+
+        Args:
+            step: the last update that it holds.
+            claim: what the loader says its position is: its state, or a dictionary.
+            fingerprint: if it changed since the start.
+            path: where the checkpoint is written.
+
+        Returns:
+            The checkpoint: its `cursor` belongs into the saved state, `complete()` is to be
+            called when it is whole on storage.
+        """
+        open_step, open_slots = self._tries.newest
+        cursor = replace(
+            self._total,
+            open_step=open_step,
+            open_slots={str(slot): n for slot, n in open_slots.items()},
+        )
+        told = {
+            "phase": "begin",
+            "claim": told_claim(claim),
+            "fingerprint": fingerprint,
+            "path": None if path is None else os.fspath(path),
+            "cursor": cursor.told(),
+        }
+        self._say("checkpoint", step, {key: told[key] for key in told if told[key] is not None})
+        self._kept.append(step)
+
+        def finish(failure: str | None) -> None:
+            synced = {"phase": "complete", "synced": failure is None, "reason": failure}
+            self._say("checkpoint", step, {k: v for k, v in synced.items() if v is not None})
+
+        if not self._is_logged or self._emitter.is_elsewhere:
+            return Checkpoint(cursor, lambda: None, finish)
+        return Checkpoint(cursor, self._make_safe, finish)
+
+    def checkpoint(
+        self,
+        step: int,
+        *,
+        claim: Any = None,
+        fingerprint: Mapping[str, Any] | None = None,
+        path: str | os.PathLike[str] | None = None,
+    ) -> Checkpoint:
+        """
+        Do the same around a block that saves: `with ledger.checkpoint(step) as cursor:`.
+
+        The checkpoint is complete when the block ends well, and never if it raises.
+        """
+        return self.begin_checkpoint(step, claim=claim, fingerprint=fingerprint, path=path)
+
+    def declare(self, step: int | None = None, **acts: Any) -> None:
+        """
+        Say that something was done on purpose, so that the audit does not call it a fault.
+
+        Args:
+            step: at which it was done.
+            acts: `skip`, `reset`, `reshuffle`, `blend`, `sources`, `reason`, as
+                docs/ledger-format.md describes them.
+        """
+        self._say("declare", step, acts)
+
+    def membership(self, step: int, ranks: Sequence[int]) -> None:
+        """Say which ranks take part from a step on."""
+        self._say("membership", step, {"ranks": [int(rank) for rank in ranks]})
+
+    def restore(self, **told: Any) -> None:
+        """Say that the loader's state was restored just now; `fingerprint=` as seen then."""
+        self._say("restore", None, told)
+
+    def iterator(self, **told: Any) -> None:
+        """Say that the loader's iterator was made just now; `fingerprint=` as seen then."""
+        self._say("iterator", None, told)
+
+    def close(self, reason: str = "done") -> None:
+        """Say that this launch ends by itself, and close the files."""
+        if not self._emitter.is_closed:
+            self._say("end", None, {"reason": reason})
+            self._emitter.close()
+            self._shipping.finish(self._ship_timeout)
+
+    def __enter__(self) -> "LedgerWriter":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        problem: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if kind is None:
+            self.close()
+        else:  # a launch that fails does not end by itself: the next one resumes it
+            self._emitter.close()
+            self._shipping.finish(0.0)
+
+    def _say(self, kind: str, step: int | None, data: Mapping[str, Any]) -> None:
+        if self._is_logged:
+            self._emitter.act(lambda: self._emitter.event(kind, step, data), step=step)
+
+    def _columns(
+        self, step: int | None, slot: int | None, sample_id: Any, given: Mapping[str, Any]
+    ) -> dict[str, pa.Array]:
+        dtype = id_type(sample_id)
+        is_text = pa.types.is_string(dtype)
+        ids = column("sample_id", sample_id, dtype)
+        if len(ids) and self._has_text_ids not in (None, is_text):
+            raise LedgerWriteError(
+                "record: sample_id changes its type: integers or text, not both",
+                hint="give every sample the same kind of id",
+            )
+        self._has_text_ids = is_text if len(ids) else self._has_text_ids
+        if ids.null_count:
+            raise LedgerWriteError("record: sample_id is null", hint="give every sample an id")
+        length = len(ids)
+        if given["row"] is None:
+            given = {**given, "row": range(length)}
+        return {
+            "step": column("step", step, pa.int64(), length),
+            "slot": column("slot", slot, pa.int32(), length),
+            "sample_id": ids,
+            **{
+                name: column(name, given[name], dtype, length)
+                for name, dtype in _OPTIONAL.items()
+                if given[name] is not None
+            },
+        }
+
+    def _make_safe(self) -> None:
+        """Wait until storage has the ledger, then let go of what need not be kept."""
+        self._shipping.watch()
+        for handle in self._emitter.handles():
+            try:
+                os.fsync(handle)
+            finally:
+                os.close(handle)
+        if self._retain is not None and len(self._kept) > self._retain:
+            oldest = self._kept[-self._retain]
+            for closed in [one for one in self._emitter.samples.closed if one.last_step <= oldest]:
+                self._emitter.samples.drop(closed)
+
+
+__all__ = ["Checkpoint", "Cursor", "LedgerWriter"]

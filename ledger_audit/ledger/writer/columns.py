@@ -1,0 +1,80 @@
+"""Turns whatever a trainer has at hand into columns of the ledger: lists, numpy, torch, Arrow."""
+
+from typing import Any
+
+import pyarrow as pa
+
+from ledger_audit.errors import LedgerWriteError
+
+
+def column(name: str, values: Any, dtype: pa.DataType, length: int | None = None) -> pa.Array:
+    """
+    Give one column of a batch.
+
+    Args:
+        name: of the column, for messages.
+        values: one value for all rows, or one a row: a list, a numpy array, a torch tensor, an
+            Arrow or pandas array.
+        dtype: of the column.
+        length: how many rows there are; null: as many as there are values.
+
+    Raises:
+        LedgerWriteError: there are more or fewer values, or of another type.
+    """
+    try:
+        if values is None or isinstance(values, str | int):
+            found = pa.repeat(pa.scalar(values, dtype), 1 if length is None else length)
+        else:
+            found = _array(values, dtype)
+    except (pa.ArrowException, ValueError, TypeError, OverflowError, UnicodeError) as problem:
+        raise LedgerWriteError(
+            f"record: {name} does not fit {dtype}: {problem}",
+            hint=f"give {name} as one {dtype} a row",
+        ) from problem
+    if length is not None and len(found) != length:
+        raise LedgerWriteError(
+            f"record: {name} has {len(found)} values for {length} rows",
+            hint="give every column one value a row, or one for all",
+        )
+    return found
+
+
+def id_type(values: Any) -> pa.DataType:
+    """Tell whether sample ids are text or integers, by the first of them."""
+    first = values
+    if isinstance(values, pa.ChunkedArray | pa.Array):
+        is_text = not pa.types.is_integer(values.type)
+        return pa.string() if is_text and len(values) else pa.int64()
+    if not isinstance(values, str | bytes | int):
+        if not len(values):
+            return pa.int64()
+        first = values[0]
+    return pa.string() if isinstance(first, str | bytes) else pa.int64()
+
+
+def length_of(values: Any) -> int:
+    """Tell for how many records values stand, whatever they are; 0 where that cannot be told."""
+    try:
+        return 1 if isinstance(values, str | int) else len(values)
+    except TypeError:
+        return 0
+
+
+def _array(values: Any, dtype: pa.DataType) -> pa.Array:
+    if hasattr(values, "detach"):  # a torch tensor, wherever it is
+        values = values.detach().cpu().numpy()
+    if isinstance(values, pa.ChunkedArray):
+        values = values.combine_chunks()
+    if getattr(values, "ndim", 1) != 1:
+        raise ValueError(f"it has {values.ndim} dimensions, not one")
+    found = values if isinstance(values, pa.Array) else pa.array(values)
+    if isinstance(found, pa.ChunkedArray):
+        found = found.combine_chunks()
+    if pa.types.is_floating(found.type) or pa.types.is_boolean(found.type):
+        if len(found) > found.null_count:
+            raise ValueError(f"it holds {found.type}")
+    elif pa.types.is_binary(found.type):
+        found = found.cast(pa.string())
+    if pa.types.is_string(dtype) and pa.types.is_integer(found.type):
+        raise TypeError("it holds integers")
+    return found if found.type == dtype else found.cast(dtype)

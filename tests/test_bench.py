@@ -1,0 +1,25 @@
+"""The benchmark runs, and finds what it planted; how long it takes is not tested."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from conftest import ROOT
+
+SCRIPT = ROOT / "tests" / "bench" / "window_diff.py"
+
+
+def test_the_window_benchmark_runs_on_a_tiny_ledger(tmp_path: Path) -> None:
+    """Every process is timed once, and every verdict is as planted: the script insists on it."""
+    command = [sys.executable, str(SCRIPT), "--records", "200_000", "--rounds", "1"]
+
+    ran = subprocess.run(
+        [*command, "--keep", str(tmp_path)], capture_output=True, text=True, check=False
+    )
+
+    assert "" == "".join(line for line in ran.stderr.splitlines() if "writing" not in line)
+    assert 0 == ran.returncode
+    rows = [line.split(" | ") for line in ran.stdout.splitlines() if line.startswith("| ")][1:]
+    verdicts = [row[-1].removesuffix(" |") for row in rows if "diff," in row[0]]
+    assert ["continuous", "continuous", "broken"] * 2 == verdicts
+    assert {"200000", "20000"} == {folder.name for folder in tmp_path.iterdir()}
