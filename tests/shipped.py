@@ -1,4 +1,4 @@
-"""A trainer in a process of its own, for tests of shipping: says what it did, does what it is told."""
+"""A trainer in a process of its own, for tests of shipping; it says what it does."""
 
 import ctypes
 import json
@@ -7,8 +7,8 @@ import os
 import sys
 import time
 
-import ledger_audit.ledger.writer.shipping as shipping
 from ledger_audit import LedgerWriter
+from ledger_audit.ledger.writer import shipping
 
 
 def main() -> None:
@@ -17,7 +17,7 @@ def main() -> None:
     logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
     shipping.AGAIN = 0.0
     writer = LedgerWriter(told.pop("root"), rank=0, world_size=1, **told.pop("options"))
-    print(json.dumps([writer.writer, shipper(writer)]), flush=True)
+    say(writer.writer, shipper(writer))
     if told.get("forks") == "python" and os.fork() == 0:
         time.sleep(60)
         os._exit(0)
@@ -34,14 +34,19 @@ def main() -> None:
         if told.get("checkpoints"):
             with writer.checkpoint(step):
                 pass
-        print(json.dumps([step, took, shipper(writer)]), flush=True)
+        say(step, took, shipper(writer))
         time.sleep(told.get("pause", 0.0))
     if told.get("waits"):
         sys.stdin.readline()
     if told.get("closes", True):
         began = time.monotonic()
         writer.close()
-        print(json.dumps(["closed", time.monotonic() - began, None]), flush=True)
+        say("closed", time.monotonic() - began, None)
+
+
+def say(*told: object) -> None:
+    """Write a line to standard output, whole."""
+    os.write(1, f"{json.dumps(told)}\n".encode())
 
 
 def shipper(writer: LedgerWriter) -> int | None:

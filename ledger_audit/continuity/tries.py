@@ -89,6 +89,9 @@ def steps_of(
     Returns:
         STEPS, sorted by step.
     """
+    left = records.group_by("rank", "step", "try_seq").agg(
+        pl.len().cast(pl.Int64).alias("n"), IS_USED.sum().cast(pl.Int64).alias("n_used")
+    )
     parts = []
     for first, last, ranks in attempt.spans:
         within = pl.lit(value=True)
@@ -97,7 +100,7 @@ def steps_of(
         if last is not None:
             within &= pl.col("step") <= last
         within &= pl.col("rank").is_in(sorted(ranks))
-        own = records.lazy().filter(within), tries.lazy().filter(within)
+        own = left.lazy().filter(within), tries.lazy().filter(within)
         parts.append(_stretch(attempt, *own, ranks))
     steps = pl.concat(parts).sort("step")
     if has_commits:
@@ -131,23 +134,29 @@ def _with_lost(attempt: Attempt) -> pl.Expr:
 
 
 def _stretch(
-    attempt: Attempt, records: pl.LazyFrame, tries: pl.LazyFrame, ranks: frozenset[int]
+    attempt: Attempt, left: pl.LazyFrame, tries: pl.LazyFrame, ranks: frozenset[int]
 ) -> pl.LazyFrame:
-    """Count, by step, what the ranks of one membership left."""
+    """
+    Count, by step, what the ranks of one membership left.
+
+    Args:
+        attempt: the attempt.
+        left: rank, step, try_seq, n and n_used (records of a try, and those not voided).
+        tries: commits and voids.
+        ranks: the membership.
+    """
     voters = len(ranks - attempt.missing)
     absent = len(ranks & attempt.missing)
-    of_rank = records.group_by("step", "rank").agg(
-        IS_USED.sum().cast(pl.Int64).alias("n_used"), heard=pl.lit(value=True)
-    )
-    said = _said(records, tries).select(
+    of_rank = left.group_by("step", "rank").agg(pl.col("n_used").sum(), heard=pl.lit(value=True))
+    said = _said(left, tries).select(
         "step", "rank", "lost", said=pl.lit(value=True), heard=pl.col("samples") == 0
     )
-    left = pl.concat([of_rank, said, tries.select("step", "rank", "kind")], how="diagonal")
+    told = pl.concat([of_rank, said, tries.select("step", "rank", "kind")], how="diagonal")
 
     def ranks_of(fulfilled: pl.Expr) -> pl.Expr:
         return pl.col("rank").filter(fulfilled).n_unique()
 
-    steps = left.group_by("step").agg(
+    steps = told.group_by("step").agg(
         ranks_of(pl.col("heard")).alias("n_ranks"),
         pl.col("n_used").sum(),
         pl.col("n_used").max().fill_null(0).alias("peer"),
@@ -167,13 +176,12 @@ def _stretch(
     )
 
 
-def _said(records: pl.LazyFrame, tries: pl.LazyFrame) -> pl.LazyFrame:
+def _said(left: pl.LazyFrame, tries: pl.LazyFrame) -> pl.LazyFrame:
     """Compare what each commit says its try held with what is there: rank, step, samples, lost."""
-    there = records.filter(pl.col("try_seq").is_not_null()).group_by("rank", "step", "try_seq")
     return (
         tries.filter((pl.col("kind") == "commit") & pl.col("samples").is_not_null())
         .join(
-            there.agg(pl.len().cast(pl.Int64).alias("n")),
+            left.filter(pl.col("try_seq").is_not_null()),
             left_on=["rank", "step", "seq"],
             right_on=["rank", "step", "try_seq"],
             how="left",

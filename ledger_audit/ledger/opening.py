@@ -12,7 +12,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ledger_audit.errors import UnreadableError
+from ledger_audit.errors import UnreadableError, VanishedError
 from ledger_audit.ledger import foreign, store
 from ledger_audit.ledger.matching import located
 from ledger_audit.ledger.numbering import Numbering
@@ -185,6 +185,7 @@ def _open_listed(found: Sequence[store.Segment], parts: _Parts) -> None:
             replaced[segment.path] = _replaced_names(segment.path, footer.metadata)
             parts.add_run(segment.attempt, footer.metadata)
     kept = store.counting(found, replaced)
+    store.check_replaced_once(kept, replaced)
     parts.files += [segment.path for segment in kept]
     for alike in _alike(kept, footers):
         if alike[0].is_sealed:
@@ -227,6 +228,10 @@ def _plan_sealed(
         rows = pl.scan_parquet(
             list(paths), hive_partitioning=False, glob=False, include_file_paths=_FILE
         )
+        try:
+            rows.collect_schema()  # it is kept: what follows does not look again
+        except FileNotFoundError as problem:
+            raise VanishedError.of(problem) from problem
         return _conformed(rows, first)
 
     rows = scan([one.path for one in alike])

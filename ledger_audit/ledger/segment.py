@@ -83,6 +83,8 @@ class OpenSegment:
         self.schema = schema
         self.size = 0
         """Bytes that are written whole."""
+        self.is_torn = False
+        """Half a message is at its end, and could not be cut off: nothing may follow it."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
         self._file = os.open(path, flags, 0o644)
         try:
@@ -95,8 +97,13 @@ class OpenSegment:
 
     @property
     def is_gone(self) -> bool:
-        """Nobody can find the file any more: it was removed, or its folder was."""
-        return os.fstat(self._file).st_nlink == 0
+        """Nobody can find the file any more: it was removed or moved, or its folder was."""
+        own = os.fstat(self._file)
+        try:
+            found = self.path.stat()
+        except OSError:
+            return True
+        return (own.st_dev, own.st_ino) != (found.st_dev, found.st_ino)
 
     def append(self, columns: Mapping[str, Sequence[Any]]) -> None:
         """Append one batch; columns that are left out are null."""
@@ -136,7 +143,10 @@ class OpenSegment:
             while left:
                 left = left[os.write(self._file, left) :]
         except BaseException:  # half a message must not stand before whole ones
-            os.ftruncate(self._file, self.size)
+            try:
+                os.ftruncate(self._file, self.size)
+            except OSError:
+                self.is_torn = True
             raise
         self.size += len(message)
 

@@ -156,30 +156,36 @@ def segments(root: Path) -> list[Segment]:
     Raises:
         UnreadableError: a file in an attempt's folder is not named like a segment.
     """
+    return [segment for folder in sorted(root.glob("attempt=*")) for segment in in_attempt(folder)]
+
+
+def in_attempt(folder: Path) -> list[Segment]:
+    """
+    List every segment in the folder of one attempt, in the order of their names.
+
+    Raises:
+        UnreadableError: it is no such folder, or a file in it is not named like a segment.
+    """
+    attempt = unquote(folder.name.removeprefix("attempt="))
+    if not attempt or not folder.is_dir():
+        raise UnreadableError(
+            f"{folder}: is not the folder of an attempt with a label",
+            hint="an attempt's folder is named attempt=LABEL; move this out of the ledger",
+        )
     found = []
-    for folder in sorted(root.glob("attempt=*")):
-        attempt = unquote(folder.name.removeprefix("attempt="))
-        if not attempt or not folder.is_dir():
-            raise UnreadableError(
-                f"{folder}: is not the folder of an attempt with a label",
-                hint="an attempt's folder is named attempt=LABEL; move this out of the ledger",
-            )
-        for path in sorted(folder.iterdir()):
-            if path.name.startswith(".") or path.suffix in {".tmp", ".part"}:
-                continue  # a seal in progress: its name is not yet given
-            match = _SEGMENT.fullmatch(path.name)
+    for path in sorted(folder.iterdir()):
+        if path.name.startswith(".") or path.suffix in {".tmp", ".part"}:
+            continue  # a seal in progress: its name is not yet given
+        match = _SEGMENT.fullmatch(path.name)
+        if match is None or not path.is_file():
             if match is not None and not os.path.lexists(path):
                 continue  # a seal has removed it since the folder was listed
-            if match is None or not path.is_file():
-                raise UnreadableError(
-                    f"{path}: not a file that is named like a segment",
-                    hint="move it out of the ledger, or name it TABLE-WRITER-NNNNNN.parquet",
-                )
-            table: Literal["samples", "events"] = (
-                "samples" if match["table"] == "samples" else "events"
+            raise UnreadableError(
+                f"{path}: not a file that is named like a segment",
+                hint="move it out of the ledger, or name it TABLE-WRITER-NNNNNN.parquet",
             )
-            number = int(match["number"])
-            found.append(Segment(path, attempt, table, match["writer"], number))
+        table: Literal["samples", "events"] = "samples" if match["table"] == "samples" else "events"
+        found.append(Segment(path, attempt, table, match["writer"], int(match["number"])))
     return found
 
 
@@ -228,6 +234,24 @@ def counting(found: Iterable[Segment], replaced: Mapping[Path, frozenset[str]]) 
         if place not in kept or segment.is_sealed:
             kept[place] = segment
     return list(kept.values())
+
+
+def check_replaced_once(kept: Iterable[Segment], replaced: Mapping[Path, frozenset[str]]) -> None:
+    """
+    Refuse two merged files that both count and hold the same rows: they would count twice.
+
+    Raises:
+        UnreadableError: both name one segment that they stand for.
+    """
+    owners: dict[tuple[str, str], Segment] = {}
+    for segment in kept:
+        for name in replaced.get(segment.path, frozenset()):
+            other = owners.setdefault((segment.attempt, name), segment)
+            if other != segment:
+                raise UnreadableError(
+                    f"{segment.path} and {other.path} both stand for {name}",
+                    hint="remove one of the two; roots with copies of a file are sealed as one",
+                )
 
 
 def gaps(kept: Iterable[Segment], replaced: Mapping[Path, frozenset[str]]) -> list[Segment]:

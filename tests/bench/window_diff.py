@@ -84,7 +84,7 @@ def run(task: Task, *, counts: bool) -> None:
         raise SystemExit(f"{task.name}: failed")
     if counts:
         task.seconds.append(seconds)
-        task.megabytes.append(used.ru_maxrss / (1 if sys.platform == "darwin" else 1024) / 1000)
+        task.megabytes.append(used.ru_maxrss * (1 if sys.platform == "darwin" else 1024) / 1e6)
 
 
 def table(timed: Sequence[Task]) -> str:

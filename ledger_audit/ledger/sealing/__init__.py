@@ -15,7 +15,7 @@ import pyarrow as pa
 from ledger_audit.errors import UnreadableError, UsageError, VanishedError
 from ledger_audit.ledger import store
 from ledger_audit.ledger.sealing.account import Live, Merged, SealedAttempt, Sealing
-from ledger_audit.ledger.sealing.alive import alone, why_alive
+from ledger_audit.ledger.sealing.alive import alive, alone
 from ledger_audit.ledger.sealing.examining import Examined, Place, examine, told_before
 from ledger_audit.ledger.sealing.merge import let_go, merged, metadata_of
 from ledger_audit.ledger.sealing.plan import Item, items_of, plan
@@ -63,16 +63,13 @@ def seal(
         raise UsageError(
             f"{root}: is no ledger", hint="name the folder that holds attempt=… folders"
         )
-    attempts: dict[Path, list[store.Segment]] = {}
     try:
         with alone(root):
-            for segment in store.segments(root):
-                attempts.setdefault(segment.path.parent, []).append(segment)
             done = []
-            for folder, segments in sorted(attempts.items()):
-                tell(f"sealing attempt {segments[0].attempt}")
+            for folder in dict.fromkeys(one.path.parent for one in store.segments(root)):
+                tell(f"sealing {folder.name}")
                 sweep(folder)
-                done.append(_seal_attempt(segments, idle, most_bytes, small))
+                done.append(_seal_attempt(folder, idle, most_bytes, small))
     except OSError as problem:
         raise UsageError(
             f"{root}: cannot be sealed: {problem}",
@@ -81,14 +78,9 @@ def seal(
     return Sealing(str(root), tuple(done))
 
 
-def _seal_attempt(
-    segments: Sequence[store.Segment], idle: float, most_bytes: int, small: int
-) -> SealedAttempt:
-    writers: dict[str, list[store.Segment]] = {}
-    for segment in segments:
-        writers.setdefault(segment.writer, []).append(segment)
-    found = {name: why_alive(own, idle) for name, own in writers.items()}
-    live = {name: why for name, why in found.items() if why is not None}
+def _seal_attempt(folder: Path, idle: float, most_bytes: int, small: int) -> SealedAttempt:
+    segments = store.in_attempt(folder)
+    live = alive(segments, idle)
     problems: list[str] = []
     left, removed = settle(segments, live, problems)
     wanted = [one for one in left if one.writer not in live and _is_wanted(one, small)]
@@ -102,7 +94,7 @@ def _seal_attempt(
                 [one for one in part if one.writer == writer] for part in (wanted, others)
             )
             examined.append(examine(writer, own, large))
-        done = _written(segments[0], examined, known, most_bytes, problems)
+        done = _written(segments, examined, known, most_bytes, problems)
     except UnreadableError as problem:
         if isinstance(problem, VanishedError):
             raise
@@ -136,7 +128,7 @@ def _is_wanted(segment: store.Segment, small: int) -> bool:
 
 
 def _written(
-    first: store.Segment,
+    segments: Sequence[store.Segment],
     examined: Sequence[Examined],
     known: frozenset[Place],
     most_bytes: int,
@@ -154,10 +146,10 @@ def _written(
                 "merged; remove the copies"
             )
             continue
-        told = one.told(first.attempt, known)
+        told = one.told(segments[0].attempt, known)
         items["samples"] += samples
         items["events"] += items_of(one.writer, one.events, most_bytes, told, one.run)
-    folder = first.path.parent
+    folder = segments[0].path.parent
     done: list[tuple[Merged, list[Source]]] = []
     for table in ("events", "samples"):  # what is dropped is told before its file is replaced
         for group in plan(items[table], most_bytes):
@@ -171,10 +163,12 @@ def _written(
             except BaseException:
                 _withdraw(folder, done)
                 raise
-    for source in (source for _, sources in done for source in sources):
-        if not source.is_unchanged or why_alive([source.segment], 0) is not None:
-            _withdraw(folder, done)
-            raise _AliveError(source.segment.writer)
+    used = [source for _, sources in done for source in sources]
+    awake = {source.segment.writer for source in used if not source.is_unchanged}
+    awake |= alive([source.segment for source in used], 0, segments).keys()
+    if awake:
+        _withdraw(folder, done)
+        raise _AliveError(min(awake))
     remove(source.segment.path for _, sources in done for source in sources)
     if done:
         sync_folder(folder)

@@ -1,11 +1,17 @@
-"""Decides which files become one: of few bytes together, and with no rank of two writers."""
+"""
+Decides which files become one: of few bytes together, and with each `seq` of a rank once.
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+Two writers of one rank both count from 0. In one file their records could not be told apart.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from ledger_audit.ledger.sealing.source import Key, Source
+from ledger_audit.ledger.sealing.source import Key, Source, spans_of
+
+Span = tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -18,7 +24,8 @@ class Item:
     """Events that are to be added: what is dropped."""
     told_of: tuple[str, ...] = ()
     """The files that they tell of."""
-    ranks: frozenset[int] = frozenset()
+    spans: Mapping[int, Span] = field(default_factory=dict)
+    """The first and the last `seq` of each rank."""
     key: Key | None = None
     """Null: it fits everywhere."""
     weight: int = 0
@@ -62,23 +69,25 @@ def items_of(
     files, events = zip(*told, strict=True)
     if not items:
         known = None if run is None else Key(run, "", ())
-        return [Item(writer, (), tuple(events), tuple(files), _ranks(events), known)]
-    first = items[0]
-    ranks = first.ranks | _ranks(events)
-    with_told = Item(
-        writer, first.sources, tuple(events), tuple(files), ranks, first.key, first.weight
-    )
-    return [with_told, *items[1:]]
+        return [Item(writer, (), tuple(events), tuple(files), _hull(map(spans_of, events)), known)]
+    spans = _hull([items[0].spans, *map(spans_of, events)])
+    first = replace(items[0], told=tuple(events), told_of=tuple(files), spans=spans)
+    return [first, *items[1:]]
 
 
 def _item(writer: str, sources: Sequence[Source], key: Key | None) -> Item:
-    ranks = frozenset(rank for source in sources for rank in source.spans)
+    spans = _hull(source.spans for source in sources)
     weight = sum(source.weight for source in sources)
-    return Item(writer, tuple(sources), ranks=ranks, key=key, weight=weight)
+    return Item(writer, tuple(sources), spans=spans, key=key, weight=weight)
 
 
-def _ranks(events: Iterable[pa.Table]) -> frozenset[int]:
-    return frozenset(rank for table in events for rank in table["rank"].to_pylist())
+def _hull(parts: Iterable[Mapping[int, Span]]) -> dict[int, Span]:
+    found: dict[int, Span] = {}
+    for spans in parts:
+        for rank, (low, high) in spans.items():
+            known = found.get(rank, (low, high))
+            found[rank] = (min(low, known[0]), max(high, known[1]))
+    return found
 
 
 class Bin:
@@ -87,20 +96,28 @@ class Bin:
     def __init__(self, first: Item) -> None:
         self.items = [first]
         self.key, self.weight = first.key, first.weight
-        self.owners = dict.fromkeys(first.ranks, first.writer)
-        """The writer of each rank."""
+        self.taken: dict[int, list[Span]] = {}
+        """What is there of the order of writing of each rank."""
+        self._take(first)
 
     def takes(self, item: Item, most_bytes: int) -> bool:
         """Add an item if there is room for it."""
         fits = self.key is None or item.key is None or self.key == item.key
         fits = fits and (not self.weight or self.weight + item.weight <= most_bytes)
-        if not fits or any(self.owners.get(one, item.writer) != item.writer for one in item.ranks):
+        if not fits or any(self._holds(rank, span) for rank, span in item.spans.items()):
             return False
         self.items.append(item)
         self.key = item.key if self.key is None else self.key
         self.weight += item.weight
-        self.owners.update(dict.fromkeys(item.ranks, item.writer))
+        self._take(item)
         return True
+
+    def _holds(self, rank: int, span: Span) -> bool:
+        return any(low <= span[1] and span[0] <= high for low, high in self.taken.get(rank, ()))
+
+    def _take(self, item: Item) -> None:
+        for rank, span in item.spans.items():
+            self.taken.setdefault(rank, []).append(span)
 
 
 def plan(items: Iterable[Item], most_bytes: int) -> list[list[Item]]:

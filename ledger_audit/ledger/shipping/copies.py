@@ -59,11 +59,9 @@ class Copy:
         """
         if self._file is None:
             self._open(extent)
-        end = self._size + self._pending_size
-        if end > extent.start and not self._agrees(extent):
+        if self._size > extent.start and not self._agrees(extent):
             return
-        start = max(end, extent.start) - extent.start
-        rest = extent.data[start:]
+        rest = extent.data[max(0, self._size - extent.start) :]
         if rest:
             self._pending.append(rest)
             self._pending_size += len(rest)
@@ -101,6 +99,12 @@ class Copy:
         if self._is_dirty and self._file is not None:
             os.fsync(self._file)
             self._is_dirty = False
+
+    def touch(self) -> None:
+        """Show by the time of the copy that its writer lives, where the storage has no locks."""
+        if self._file is not None:
+            with contextlib.suppress(OSError):
+                os.utime(self._file)
 
     def is_still_there(self) -> bool:
         """Tell whether the file under its name is the one that was written, and no more."""

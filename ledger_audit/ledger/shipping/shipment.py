@@ -57,7 +57,7 @@ class Shipment:
             if any(queue.is_replaced for queue in self._queues) or not all(
                 copy.is_still_there() for copy in self._copies.values()
             ):
-                self._forget()
+                self.forget()
             if any(queue.paths for queue in self._queues):
                 self._reach()
             while (found := self._next(is_over)) is not None:
@@ -65,8 +65,10 @@ class Shipment:
                 if self._unsynced >= MOST_UNSYNCED:
                     self._settle()
             self._settle()
+            for copy in () if is_over else self._copies.values():
+                copy.touch()
         except BaseException:
-            self._forget()
+            self.forget()
             raise
 
     def _reach(self) -> None:
@@ -141,7 +143,7 @@ class Shipment:
             copy.close()
             queue.finish(source)
 
-    def _forget(self) -> None:
+    def forget(self) -> None:
         """Let go of everything: the next shipping begins by comparing."""
         for copy in self._copies.values():
             with suppress(OSError):
@@ -208,10 +210,11 @@ class _Queue:
     def finish(self, source: Source) -> None:
         """Note that a segment has arrived, and remove it unless it is to be kept."""
         del self._sources[source.number]
-        self._finished[source.number] = source.identity
-        source.close()
-        if not self._waybill.keeps and _is_file(source.path, source.identity):
+        if self._waybill.keeps:
+            self._finished[source.number] = source.identity
+        elif _is_file(source.path, source.identity):
             source.path.unlink(missing_ok=True)
+        source.close()  # not before: another file could pass for it
 
     def forget(self) -> None:
         """Begin anew; what has arrived stays arrived as long as it is still there."""

@@ -8,7 +8,8 @@ the job: what is lost is counted, and said in the ledger.
 import os
 import secrets
 import socket
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -20,13 +21,15 @@ from ledger_audit.errors import LedgerWriteError
 from ledger_audit.ledger.digest import signed
 from ledger_audit.ledger.schema import DIGEST_COLUMNS, USED
 from ledger_audit.ledger.segment import attempt_folder, metadata_of
-from ledger_audit.ledger.writer import launcher
 from ledger_audit.ledger.writer.columns import column, id_type, length_of
-from ledger_audit.ledger.writer.cursor import Cursor, cursor_of
+from ledger_audit.ledger.writer.cursor import Cursor, first_cursor, restored_from, start_of
 from ledger_audit.ledger.writer.emitter import Emitter
 from ledger_audit.ledger.writer.saving import Checkpoint, told_claim
 from ledger_audit.ledger.writer.shipping import Shipping
 from ledger_audit.ledger.writer.tries import Tries
+
+MOST_SETTLING = 10.0
+"""Seconds that `close` waits for checkpoints to be safe on storage."""
 
 _OPTIONAL: Mapping[str, pa.DataType] = {
     "row": pa.int32(),
@@ -95,24 +98,18 @@ class LedgerWriter:
         self.rank, self.world_size = int(rank), int(world_size)
         self._is_logged = logged_ranks is None or self.rank in set(logged_ranks)
         self._retain = retain
+        self._ship_timeout = ship_timeout
         self._tries = Tries()
         self._has_text_ids: bool | None = None
         self._kept: list[int] = []
-        try:
-            parent, problem = cursor_of(restored), None
-        except LedgerWriteError as found:
-            if strict:
-                raise
-            parent, problem = None, found.message
-        generation = 0 if parent is None else parent.generation + 1
-        self.attempt = str(attempt or launcher.attempt_label(generation, self.world_size))
-        self.run_id = str(run_id or (self.attempt if parent is None else parent.run))
+        self._saving: list[Checkpoint] = []
+        parent, problem = restored_from(restored, strict=strict)
+        self._total = first_cursor(parent, self.rank, self.world_size, attempt, run_id)
+        self.attempt, self.run_id = self._total.attempt, self._total.run
         self.writer = f"r{self.rank:05d}-{secrets.token_hex(4)}"
-        self._total = self._first_total(parent, generation)
-        metadata = metadata_of(self.writer, run_id=self.run_id, host=socket.gethostname())
-        self._ship_timeout = ship_timeout
         own, target = spool if self._is_logged else None, attempt_folder(Path(root), self.attempt)
         self._shipping = Shipping(own, target, self.writer, every=ship_every, keeps=keep_spool)
+        metadata = metadata_of(self.writer, run_id=self.run_id, host=socket.gethostname())
         self._emitter = Emitter(
             self._shipping.folder,
             self.writer,
@@ -123,41 +120,14 @@ class LedgerWriter:
             most_seconds=segment_seconds,
             on_close=self._shipping.nudge,
         )
-        if parent is not None:
-            resumed_from = (parent.attempt, parent.step)
-        start = {
-            "world_size": self.world_size,
-            "logged_ranks": None if logged_ranks is None else [*logged_ranks],
-            "checkpoint_writers": None if checkpoint_writers is None else [*checkpoint_writers],
-            "resumed_from": resumed_from
-            and {"attempt": str(resumed_from[0]), "step": int(resumed_from[1])},
-            "restored": None if parent is None else parent.told(),
-            "restored_problem": problem,
+        only = {
+            "logged_ranks": logged_ranks and [*logged_ranks],
+            "checkpoint_writers": checkpoint_writers and [*checkpoint_writers],
             "fingerprint": fingerprint,
-            "launcher": launcher.variables(),
-            "digest_columns": [*DIGEST_COLUMNS],
+            "restored_problem": problem,
         }
-        optional = ("logged_ranks", "checkpoint_writers", "restored_problem", "fingerprint")
-        told = {key: start[key] for key in start if key not in optional or start[key] is not None}
-        self._say("start", None, told)
-
-    def _first_total(self, parent: Cursor | None, generation: int) -> Cursor:
-        """Go on counting where the cursor of this very rank, in the same world, ended."""
-        known = parent is not None and (parent.rank, parent.world_size) == (
-            self.rank,
-            self.world_size,
-        )
-        return Cursor(
-            run=self.run_id,
-            attempt=self.attempt,
-            step=0 if parent is None else parent.step,
-            rank=self.rank,
-            world_size=self.world_size,
-            records=parent.records if parent is not None and known else 0,
-            tokens=parent.tokens if parent is not None and known else None,
-            digest=parent.digest if parent is not None and known else "0",
-            generation=generation,
-        )
+        told = start_of(self._total, parent, resumed_from)
+        self._say("start", None, {**told, **{k: v for k, v in only.items() if v is not None}})
 
     def record(  # noqa: PLR0913  # one name for each column of the table
         self,
@@ -208,40 +178,54 @@ class LedgerWriter:
             "stage": stage,
         }
 
+        length = length_of(sample_id)
+        is_counted = stream is None and stage in (None, USED) and step is not None
+
         def write() -> None:
-            columns = self._columns(step, slot, sample_id, given)
+            try:
+                columns = self._columns(step, slot, sample_id, given)
+            except LedgerWriteError:
+                if is_counted:
+                    self._tries.miss(int(step or 0), length)
+                raise
+            if is_counted:  # first: what is used and then lost must be missed
+                hashed = [columns.get(name) for name in DIGEST_COLUMNS]
+                self._tries.add(int(step or 0), int(slot or 0), hashed, len(columns["sample_id"]))
             self._emitter.records(columns, step)
-            if stream is None and stage in (None, USED) and step is not None:
-                self._tries.add(step, slot or 0, [columns.get(name) for name in DIGEST_COLUMNS])
 
         if self._is_logged:
-            self._emitter.act(write, step=step, records=length_of(sample_id))
+            self._emitter.act(write, step=step, records=length)
 
     def commit(self, step: int) -> None:
         """Say that the optimizer applied the update of a step, with all that was used for it."""
 
         def write() -> None:
             ended = self._tries.take(step)
-            digest = ended.digest()
+            tokens, digest = ended.sums()
             total = self._total
-            tokens = total.tokens if ended.tokens is None else (total.tokens or 0) + ended.tokens
             self._total = replace(
                 total,
                 step=step,
                 records=total.records + ended.records,
-                tokens=tokens,
-                digest=str(signed(int(total.digest) + digest)),
+                tokens=total.tokens if tokens is None else (total.tokens or 0) + tokens,
+                digest=str(signed(int(total.digest) + (digest or 0))),
             )
-            told = {"samples": ended.records, "tokens": ended.tokens, "digest": str(digest)}
-            self._emitter.event("commit", step, told)
+            told = {"samples": ended.records, "tokens": tokens}
+            sure = {} if digest is None else {"digest": str(digest)}
+            self._emitter.event("commit", step, {**told, **sure})
 
         if self._is_logged:
             self._emitter.act(write, step=step)
 
     def void(self, step: int, reason: str | None = None) -> None:
         """Say that the update of a step was thrown away: its samples were used in vain."""
-        self._tries.take(step)
-        self._say("void", step, {"reason": reason})
+
+        def write() -> None:
+            self._tries.take(step)
+            self._emitter.event("void", step, {"reason": reason})
+
+        if self._is_logged:
+            self._emitter.act(write, step=step)
 
     def begin_checkpoint(
         self,
@@ -284,9 +268,10 @@ class LedgerWriter:
             synced = {"phase": "complete", "synced": failure is None, "reason": failure}
             self._say("checkpoint", step, {k: v for k, v in synced.items() if v is not None})
 
-        if not self._is_logged or self._emitter.is_elsewhere:
-            return Checkpoint(cursor, lambda: None, finish)
-        return Checkpoint(cursor, self._make_safe, finish)
+        is_written = self._is_logged and not self._emitter.is_elsewhere
+        saving = Checkpoint(cursor, self._make_safe if is_written else lambda: None, finish)
+        self._saving = [one for one in self._saving if not one.is_done] + [saving]
+        return saving
 
     def checkpoint(
         self,
@@ -329,8 +314,8 @@ class LedgerWriter:
     def close(self, reason: str = "done") -> None:
         """Say that this launch ends by itself, and close the files."""
         if not self._emitter.is_closed:
-            self._say("end", None, {"reason": reason})
-            self._emitter.close()
+            self._settle()
+            self._emitter.close(self._last(reason))
             self._shipping.finish(self._ship_timeout)
 
     def __enter__(self) -> "LedgerWriter":
@@ -345,8 +330,21 @@ class LedgerWriter:
         if kind is None:
             self.close()
         else:  # a launch that fails does not end by itself: the next one resumes it
-            self._emitter.close()
+            self._settle()
+            self._emitter.close(lambda: None)
             self._shipping.finish(0.0)
+
+    def _last(self, reason: str) -> Callable[[], None]:
+        if not self._is_logged:
+            return lambda: None
+        return lambda: self._emitter.event("end", None, {"reason": reason})
+
+    def _settle(self) -> None:
+        """Let the checkpoints that are whole be told; those that are not stay without an end."""
+        deadline = time.monotonic() + MOST_SETTLING
+        for saving in self._saving:
+            saving.abandon()
+            saving.wait(max(0.0, deadline - time.monotonic()))
 
     def _say(self, kind: str, step: int | None, data: Mapping[str, Any]) -> None:
         if self._is_logged:
@@ -367,8 +365,6 @@ class LedgerWriter:
         if ids.null_count:
             raise LedgerWriteError("record: sample_id is null", hint="give every sample an id")
         length = len(ids)
-        if given["row"] is None:
-            given = {**given, "row": range(length)}
         return {
             "step": column("step", step, pa.int64(), length),
             "slot": column("slot", slot, pa.int32(), length),
@@ -383,15 +379,9 @@ class LedgerWriter:
     def _make_safe(self) -> None:
         """Wait until storage has the ledger, then let go of what need not be kept."""
         self._shipping.watch()
-        for handle in self._emitter.handles():
-            try:
-                os.fsync(handle)
-            finally:
-                os.close(handle)
+        self._emitter.sync()
         if self._retain is not None and len(self._kept) > self._retain:
-            oldest = self._kept[-self._retain]
-            for closed in [one for one in self._emitter.samples.closed if one.last_step <= oldest]:
-                self._emitter.samples.drop(closed)
+            self._emitter.drop_until(self._kept[-self._retain])
 
 
 __all__ = ["Checkpoint", "Cursor", "LedgerWriter"]

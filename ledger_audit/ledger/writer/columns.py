@@ -2,9 +2,13 @@
 
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from ledger_audit.errors import LedgerWriteError
+
+_NUMPY = {pa.int32(): np.dtype(np.int32), pa.int64(): np.dtype(np.int64)}
+"""Arrays that become columns without a look at their values."""
 
 
 def column(name: str, values: Any, dtype: pa.DataType, length: int | None = None) -> pa.Array:
@@ -63,6 +67,14 @@ def length_of(values: Any) -> int:
 def _array(values: Any, dtype: pa.DataType) -> pa.Array:
     if hasattr(values, "detach"):  # a torch tensor, wherever it is
         values = values.detach().cpu().numpy()
+    if isinstance(values, np.ndarray) and values.ndim == 1:
+        if values.dtype == _NUMPY.get(dtype):
+            return pa.array(values.copy())  # its owner may fill it anew before the commit
+        values = values.copy()
+    if isinstance(values, list | tuple):
+        if any(isinstance(one, float) for one in values):
+            raise ValueError("it holds floats")
+        return pa.array(values, dtype)
     if isinstance(values, pa.ChunkedArray):
         values = values.combine_chunks()
     if getattr(values, "ndim", 1) != 1:

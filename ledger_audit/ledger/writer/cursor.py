@@ -5,6 +5,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ledger_audit.errors import LedgerWriteError
+from ledger_audit.ledger.schema import DIGEST_COLUMNS
+from ledger_audit.ledger.writer import launcher
 
 
 @dataclass(frozen=True)
@@ -69,3 +71,63 @@ def cursor_of(told: "Cursor | Mapping[str, Any] | None") -> Cursor | None:
             "resumed_from=(attempt, step)",
         ) from problem
     return found
+
+
+def restored_from(
+    told: Cursor | Mapping[str, Any] | None, *, strict: bool
+) -> tuple[Cursor | None, str | None]:
+    """
+    Read the cursor that the loaded checkpoint held, and what is wrong with it.
+
+    Raises:
+        LedgerWriteError: it is no cursor, and the writer is strict.
+    """
+    try:
+        return cursor_of(told), None
+    except LedgerWriteError as problem:
+        if strict:
+            raise
+        return None, problem.message
+
+
+def first_cursor(
+    parent: Cursor | None, rank: int, world_size: int, attempt: str | None, run: str | None
+) -> Cursor:
+    """
+    Give what a launch has consumed when it begins.
+
+    It goes on counting only where the cursor of this very rank, in the same world, ended.
+    """
+    generation = 0 if parent is None else parent.generation + 1
+    label = str(attempt or launcher.attempt_label(generation, world_size))
+    is_known = parent is not None and (parent.rank, parent.world_size) == (rank, world_size)
+    known = parent if parent is not None and is_known else None
+    return Cursor(
+        run=str(run or (label if parent is None else parent.run)),
+        attempt=label,
+        step=0 if parent is None else parent.step,
+        rank=rank,
+        world_size=world_size,
+        records=0 if known is None else known.records,
+        tokens=None if known is None else known.tokens,
+        digest="0" if known is None else known.digest,
+        generation=generation,
+    )
+
+
+def start_of(
+    own: Cursor, parent: Cursor | None, resumed_from: tuple[str, int] | None
+) -> dict[str, Any]:
+    """Give what the start event of a launch says; what was loaded is believed before arguments."""
+    if parent is not None:
+        resumed_from = (parent.attempt, parent.step)
+    told = None
+    if resumed_from is not None:
+        told = {"attempt": str(resumed_from[0]), "step": int(resumed_from[1])}
+    return {
+        "world_size": own.world_size,
+        "resumed_from": told,
+        "restored": None if parent is None else parent.told(),
+        "launcher": launcher.variables(),
+        "digest_columns": [*DIGEST_COLUMNS],
+    }

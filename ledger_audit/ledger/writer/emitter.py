@@ -8,6 +8,7 @@ middle of another comes right after it, a call in a forked child does nothing.
 import os
 import threading
 import time
+import weakref
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from ledger_audit.errors import LedgerWriteError
 from ledger_audit.ledger.writer.losses import Losses
 from ledger_audit.ledger.writer.plain import told
 from ledger_audit.ledger.writer.segments import Segments
@@ -52,6 +54,7 @@ class Emitter:
         self._attempt = pa.scalar(metadata["attempt"], pa.string())
         self._rank = pa.scalar(rank, pa.int32())
         self._constants: dict[int, dict[str, pa.Array]] = {}
+        self._rows: dict[int, pa.Array] = {}
         self._losses = Losses(writer)
         self._strict = strict
         self._seq = 0
@@ -73,6 +76,8 @@ class Emitter:
             )
             for table in ("samples", "events")
         )
+        own = weakref.ref(self)
+        os.register_at_fork(after_in_child=lambda: _let_go(own()))
 
     @property
     def is_elsewhere(self) -> bool:
@@ -104,49 +109,88 @@ class Emitter:
 
     def _do(self, act: Act, step: int | None, records: int) -> None:
         try:
+            if self.is_closed:
+                if self._strict:
+                    raise LedgerWriteError("the writer is closed", hint="record before close()")
+                self._refuse(step, records)
+                return
             self._tell_losses()
             act()
         except Exception as problem:
             if self._strict:
                 raise
             self._losses.add(step, records, str(problem) or type(problem).__name__)
-        if self.is_closed:
-            self._tell_losses()
-            self._close()
+
+    def _refuse(self, step: int | None, records: int) -> None:
+        """Count what is told after the end, and say so at once: nobody may come again."""
+        self._losses.add(step, records, "it was told after the writer was closed")
+        self._tell_losses()
+        self._close()
 
     def records(self, columns: Mapping[str, pa.Array], step: int | None) -> None:
         """Append the records of one micro-batch."""
         length = len(columns["sample_id"])
         if not length:
             return
-        seq = pa.array(np.arange(self._seq, self._seq + length, dtype=np.int64))
-        self.samples.append({**self._constants_of(length), **columns, "seq": seq}, step)
-        self._seq += length
+        first = self._numbers(length)
+        seq = pa.array(np.arange(first, first + length, dtype=np.int64))
+        known = {**self._constants_of(length), "row": self._rows[length]}
+        self.samples.append({**known, **columns, "seq": seq}, step)
 
     def event(self, kind: str, step: int | None, data: Mapping[str, Any] | None) -> None:
         """Append one event."""
         columns = {
             **self._constants_of(1),
-            "seq": pa.array([self._seq], pa.int64()),
+            "seq": pa.array([self._numbers(1)], pa.int64()),
             "time_ns": pa.array([time.time_ns()], pa.int64()),
             "kind": pa.array([kind], pa.string()),
             "step": pa.array([step], pa.int64()),
             "data": pa.array([None if data is None else told(dict(data))], pa.string()),
         }
         self.events.append(columns, step)
-        self._seq += 1
 
-    def handles(self) -> list[int]:
-        """Give handles of all that is not surely on storage yet."""
+    def _numbers(self, length: int) -> int:
+        """Take the next numbers before anything is written: none may ever be used twice."""
+        first = self._seq
+        self._seq += length
+        return first
+
+    def sync(self) -> None:
+        """
+        Wait until storage has all that was told; others may go on telling.
+
+        Raises:
+            OSError: it has not.
+        """
         with self._turn:
-            return [*self.samples.to_sync(), *self.events.to_sync()]
+            handles = [*self.samples.to_sync(), *self.events.to_sync()]
+        problems = []
+        for handle in handles:
+            try:
+                os.fsync(handle)
+            except OSError as problem:
+                problems.append(problem)
+            finally:
+                os.close(handle)
+        if problems:
+            raise problems[0]
 
-    def close(self) -> None:
-        """Close the files; what is told later is counted as lost, and said so."""
-        if not self.is_elsewhere:
-            with self._turn:
+    def drop_until(self, step: int) -> None:
+        """Do not keep the records of closed segments that hold none after a step."""
+        with self._turn:
+            self.samples.drop_until(step)
+
+    def close(self, last: Act) -> None:
+        """Do one last thing and close the files; what is told later is lost, and said so."""
+
+        def end() -> None:
+            try:
+                last()
+            finally:
                 self._close()
                 self.is_closed = True
+
+        self.act(end)
 
     def _close(self) -> None:
         self.samples.close()
@@ -164,15 +208,23 @@ class Emitter:
             try:
                 self.event("lost", step, {"records": records, "reason": reason})
             except OSError:
-                return
+                return  # later, then
             self._losses.forget(step)
 
     def _constants_of(self, length: int) -> dict[str, pa.Array]:
         if length not in self._constants:
             if len(self._constants) > 64:
                 self._constants.clear()
+                self._rows.clear()
+            self._rows[length] = pa.array(np.arange(length, dtype=np.int32))
             self._constants[length] = {
                 "attempt": pa.repeat(self._attempt, length),
                 "rank": pa.repeat(self._rank, length),
             }
-        return dict(self._constants[length])
+        return self._constants[length]
+
+
+def _let_go(emitter: Emitter | None) -> None:
+    if emitter is not None:
+        emitter.samples.let_go()
+        emitter.events.let_go()

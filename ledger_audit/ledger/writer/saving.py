@@ -28,8 +28,8 @@ class Checkpoint:
         self.cursor = cursor
         self._finish = finish
         self._is_over = False
+        self._is_saved = False
         self._failure: str | None = None
-        self._synced = threading.Event()
         self._saved = threading.Event()
         self._helper = threading.Thread(target=self._run, args=(sync,), daemon=True)
         self._helper.start()
@@ -42,14 +42,19 @@ class Checkpoint:
         the step path does not wait for a disk.
         """
         if not self._is_over:
-            self._is_over = True
+            self._is_over = self._is_saved = True
             self._saved.set()
 
     def abandon(self) -> None:
         """Say nothing more: the checkpoint was not saved."""
-        self._is_over = True
-        self._finish = lambda _: None
-        self._saved.set()
+        if not self._is_over:
+            self._is_over = True
+            self._saved.set()
+
+    @property
+    def is_done(self) -> bool:
+        """Nothing more is told of it."""
+        return not self._helper.is_alive()
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until the event is written; tell whether it is."""
@@ -63,7 +68,8 @@ class Checkpoint:
         except OSError as problem:
             self._failure = str(problem)
         self._saved.wait()
-        self._finish(self._failure)
+        if self._is_saved:
+            self._finish(self._failure)
 
     def __enter__(self) -> Cursor:
         return self.cursor

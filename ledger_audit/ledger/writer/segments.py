@@ -116,8 +116,18 @@ class Segments:
         self._open = None
         self._on_close()
 
-    def drop(self, closed: Closed) -> None:
-        """Put an empty segment in the place of a closed one: its records are not kept."""
+    def let_go(self) -> None:
+        """Close the file in a forked child: its lock would outlive the writer."""
+        if self._open is not None:
+            self._open.close()
+
+    def drop_until(self, step: int) -> None:
+        """Do not keep the records of closed segments that hold none after a step."""
+        for closed in [one for one in self.closed if one.last_step <= step]:
+            self._drop(closed)
+
+    def _drop(self, closed: Closed) -> None:
+        """Put an empty segment in the place of a closed one."""
         part = closed.path.with_name(f".{closed.path.name}.part")
         with contextlib.suppress(FileNotFoundError):
             part.unlink()
@@ -133,6 +143,7 @@ class Segments:
             segment.size >= self._most_bytes
             or time.monotonic() - self._born >= self._most_seconds
             or not columns.keys() <= set(segment.schema.names)
+            or segment.is_torn
             or segment.is_gone
         ):
             self.close()

@@ -70,6 +70,8 @@ class Shipping:
         self._process: _Process | None = None
         self._started_s = -AGAIN
         self._is_finished = False
+        self._is_late = False
+        self._later: threading.Thread | None = None
         self._is_told = False
         if self._is_needed:
             _live.add(self)
@@ -80,9 +82,7 @@ class Shipping:
         if not self._is_needed or os.getpid() != self._owner:
             return
         if self._is_finished:
-            with contextlib.suppress(OSError):
-                self._place()  # whatever becomes of this process, somebody finds what it left
-            threading.Thread(target=self._ship_late, daemon=True).start()
+            self._again()
             return
         if self._line is not None:
             with contextlib.suppress(OSError):
@@ -230,15 +230,28 @@ class Shipping:
                 self._waybill.spool,
             )
 
-    def _ship_late(self) -> None:
+    def _again(self) -> None:
         """Ship what was written after the end, by another process, once the first has ended."""
-        with self._turn, contextlib.suppress(OSError):
+        with self._turn:
+            with contextlib.suppress(OSError):
+                self._place()  # whatever becomes of this process, somebody finds what it left
+            self._is_late = True
+            if self._later is None:
+                self._later = threading.Thread(target=self._ship_late, daemon=True)
+                self._later.start()
+
+    def _ship_late(self) -> None:
+        while True:
             if self._process is not None:
                 self._process.wait()
-            self._started_s = -AGAIN
-            self._process = None
-            self._start()
-            self._release()
+            with self._turn:
+                if not self._is_late:
+                    self._later = None
+                    return
+                self._is_late = False
+                self._started_s, self._process = -AGAIN, None
+                self._start()
+                self._release()
 
 
 def _let_go() -> None:
