@@ -73,6 +73,11 @@ class LedgerWriter:
         LedgerWriteError: only if strict.
     """
 
+    _has_text_ids: bool | None
+    _kept: list[int]
+    """The steps of all checkpoints of this launch."""
+    _saving: list[Checkpoint]
+
     def __init__(  # noqa: PLR0913  # the trainer's face: every option by its name
         self,
         root: str | os.PathLike[str],
@@ -97,12 +102,9 @@ class LedgerWriter:
     ) -> None:
         self.rank, self.world_size = int(rank), int(world_size)
         self._is_logged = logged_ranks is None or self.rank in set(logged_ranks)
-        self._retain = retain
-        self._ship_timeout = ship_timeout
-        self._tries = Tries()
-        self._has_text_ids: bool | None = None
-        self._kept: list[int] = []
-        self._saving: list[Checkpoint] = []
+        self._retain, self._ship_timeout = retain, ship_timeout
+        self._tries, self._has_text_ids = Tries(), None
+        self._kept, self._saving = [], []
         parent, problem = restored_from(restored, strict=strict)
         self._total = first_cursor(parent, self.rank, self.world_size, attempt, run_id)
         self.attempt, self.run_id = self._total.attempt, self._total.run
@@ -120,14 +122,13 @@ class LedgerWriter:
             most_seconds=segment_seconds,
             on_close=self._shipping.nudge,
         )
-        only = {
-            "logged_ranks": logged_ranks and [*logged_ranks],
-            "checkpoint_writers": checkpoint_writers and [*checkpoint_writers],
+        known = {
+            "logged_ranks": logged_ranks,
+            "checkpoint_writers": checkpoint_writers,
             "fingerprint": fingerprint,
             "restored_problem": problem,
         }
-        told = start_of(self._total, parent, resumed_from)
-        self._say("start", None, {**told, **{k: v for k, v in only.items() if v is not None}})
+        self._say("start", None, start_of(self._total, parent, resumed_from, known))
 
     def record(  # noqa: PLR0913  # one name for each column of the table
         self,

@@ -116,9 +116,20 @@ def first_cursor(
 
 
 def start_of(
-    own: Cursor, parent: Cursor | None, resumed_from: tuple[str, int] | None
+    own: Cursor,
+    parent: Cursor | None,
+    resumed_from: tuple[str, int] | None,
+    known: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Give what the start event of a launch says; what was loaded is believed before arguments."""
+    """
+    Give what the start event of a launch says.
+
+    Args:
+        own: its first cursor.
+        parent: the cursor that was loaded; it is believed before `resumed_from`.
+        resumed_from: attempt and step that was loaded.
+        known: more keys of the event; null ones are left out.
+    """
     if parent is not None:
         resumed_from = (parent.attempt, parent.step)
     told = None
@@ -130,4 +141,5 @@ def start_of(
         "restored": None if parent is None else parent.told(),
         "launcher": launcher.variables(),
         "digest_columns": [*DIGEST_COLUMNS],
+        **{name: value for name, value in known.items() if value is not None},
     }
