@@ -103,8 +103,7 @@ class LedgerWriter:
         self.rank, self.world_size = int(rank), int(world_size)
         self._is_logged = logged_ranks is None or self.rank in set(logged_ranks)
         self._retain, self._ship_timeout = retain, ship_timeout
-        self._tries, self._has_text_ids = Tries(), None
-        self._kept, self._saving = [], []
+        self._tries, self._has_text_ids, self._kept, self._saving = Tries(), None, [], []
         parent, problem = restored_from(restored, strict=strict)
         self._total = first_cursor(parent, self.rank, self.world_size, attempt, run_id)
         self.attempt, self.run_id = self._total.attempt, self._total.run
@@ -118,8 +117,7 @@ class LedgerWriter:
             self.rank,
             {**metadata, "attempt": self.attempt},
             strict=strict,
-            most_bytes=segment_bytes,
-            most_seconds=segment_seconds,
+            rolls_at=(segment_bytes, segment_seconds),
             on_close=self._shipping.nudge,
         )
         known = {

@@ -34,8 +34,7 @@ class Emitter:
         rank: of every line.
         metadata: of every file.
         strict: raise instead of losing records.
-        most_bytes: of a segment.
-        most_seconds: between the first and the last line of a segment.
+        rolls_at: bytes and seconds after which a segment is closed and the next begun.
         on_close: called when a segment is closed.
     """
 
@@ -47,8 +46,7 @@ class Emitter:
         metadata: Mapping[str, str],
         *,
         strict: bool,
-        most_bytes: int,
-        most_seconds: float,
+        rolls_at: tuple[int, float],
         on_close: Callable[[], None] = lambda: None,
     ) -> None:
         self._attempt = pa.scalar(metadata["attempt"], pa.string())
@@ -70,8 +68,7 @@ class Emitter:
                 table,
                 writer,
                 kept,
-                most_bytes=most_bytes,
-                most_seconds=most_seconds,
+                rolls_at=rolls_at,
                 on_close=on_close,
             )
             for table in ("samples", "events")

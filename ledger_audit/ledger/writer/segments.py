@@ -36,8 +36,7 @@ class Segments:
         table: samples or events.
         writer: unique to this process.
         metadata: of every file.
-        most_bytes: after which a segment is closed and the next begun.
-        most_seconds: likewise.
+        rolls_at: bytes and seconds after which a segment is closed and the next begun.
         on_close: called when a segment is closed.
     """
 
@@ -48,13 +47,12 @@ class Segments:
         writer: str,
         metadata: Mapping[str, str],
         *,
-        most_bytes: int,
-        most_seconds: float,
+        rolls_at: tuple[int, float],
         on_close: Callable[[], None] = lambda: None,
     ) -> None:
         self._folder, self._table, self._writer = folder, table, writer
         self._metadata = dict(metadata)
-        self._most_bytes, self._most_seconds = most_bytes, most_seconds
+        self._most_bytes, self._most_seconds = rolls_at
         self._on_close = on_close
         self._number = 0
         self._has_text_ids = False
