@@ -12,6 +12,8 @@ from ledger_audit.errors import UsageError
 from ledger_audit.ledger.opening import open_ledger, same_id_type
 from ledger_audit.ledger.reader import Ledger
 from ledger_audit.ledger.recovery import still_unread
+from ledger_audit.ledger.schema import DIGEST_COLUMNS
+from ledger_audit.ledger.tables import hash_frame
 from ledger_audit.model import Reading
 
 
@@ -102,6 +104,8 @@ def _source(ledger: Ledger) -> Source:
         tries=ledger.tries,
         lookup=ledger.lookup,
         has_commits=ledger.has_commits(),
+        hashed=hash_frame if ledger.stream is None else None,
+        digest_columns=DIGEST_COLUMNS,
         unread=still_unread(acts, ledger.unread),
     )
 

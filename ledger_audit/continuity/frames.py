@@ -50,6 +50,8 @@ class Side:
     """The attempts that the window runs through, oldest first."""
     torn: tuple[str, ...] = ()
     """Files that cannot be read, or not to their end, and hold committed steps of the window."""
+    mismatched: tuple[str, ...] = ()
+    """Tries whose records do not have the digest that their commit tells."""
 
     @property
     def within(self) -> pl.DataFrame:

@@ -32,6 +32,7 @@ LIMITS: dict[str, tuple[tuple[ClauseName, ...], str]] = {
     ),
     "no-whole-resumed-step": (STREAM, "one more committed step of the resumed attempt"),
     "fewer-steps-than-awaited": (STREAM, "a longer --timeout, or fewer steps to --wait for"),
+    "digest-mismatch": (EVERYTHING, "the files as their writer left them"),
     "undecided": (PROMISE, "the ledgers or records that are missing"),
     "order-undecided": ((ClauseName.ORDER,), "the ledgers or records that are missing"),
     "repeat-unexplained": (
@@ -143,6 +144,11 @@ def _of_windows(facts: Facts, positions: Positions | None) -> list[Limit]:
     if positions is not None and 0 < (positions.holes or 0) <= positions.lost:
         text = f"{counted(positions.holes or 0, 'position')} not seen may be in what is missing"
         found.append(limit("undecided", text))
+    wrong = [one for side in windows.sides for one in side.mismatched]
+    if wrong:
+        tries = "1 try" if len(wrong) == 1 else f"{len(wrong):,} tries"
+        text = f"records of {tries} have another digest than was committed: {wrong[0]}"
+        found.append(limit("digest-mismatch", text))
     torn = dict.fromkeys((*windows.committed.torn, *windows.resumed.torn))
     found += [
         limit("unread-segment", f"{file} is missing or torn, and a window needs it")

@@ -51,6 +51,8 @@ class Attempt:
     """What the start events contradict each other about; null: nothing."""
     loaded_at: int | None = None
     """The last step that a later attempt resumed it from: committed up to it by that fact."""
+    digest_columns: tuple[str, ...] | None = None
+    """What the digests in its commits cover; null: nothing says so."""
     is_absent: bool = False
     """Nothing of it is in the ledger: only its child names it."""
     is_assumed: bool = False
@@ -277,7 +279,15 @@ def _attempt(
         seen=frozenset(ranks["rank"]),
         disagreement=_disagreement(starts),
         is_assumed=is_assumed,
+        digest_columns=_digest_columns(starts),
     )
+
+
+def _digest_columns(starts: Sequence[Mapping[str, Any]]) -> tuple[str, ...] | None:
+    """Say what digests cover, if all ranks say the same."""
+    told = {json.dumps(data.get("digest_columns")) for data in starts}
+    found = json.loads(told.pop()) if len(told) == 1 else None
+    return tuple(str(one) for one in found) if isinstance(found, list) else None
 
 
 def _field(data: Mapping[str, Any], name: str, kind: type[Kind], label: str) -> Kind | None:

@@ -4,6 +4,8 @@ Says how the try of every record ended, and which steps were committed, voided, 
 A try is what one rank recorded for one step between two of its commits or voids.
 """
 
+from collections.abc import Callable
+
 import polars as pl
 
 from ledger_audit.continuity.frames import IS_USED, arranged
@@ -67,6 +69,41 @@ def _without_rewritten(rows: pl.DataFrame) -> pl.DataFrame:
     place = [*_PLACE, *_CONTENT]
     again = pl.int_range(pl.len()).over(place) < pl.len().over(place) - 1
     return rows.with_columns(fate=pl.when(again).then(pl.lit("void")).otherwise("fate"))
+
+
+def mismatches(
+    records: pl.DataFrame,
+    tries: pl.DataFrame,
+    label: str,
+    hashed: Callable[[pl.DataFrame], pl.Series],
+) -> list[str]:
+    """
+    Name the tries whose records are all there and do not have the digest that the commit tells.
+
+    Args:
+        records: RECORDS of one attempt, whole tries.
+        tries: its commits and voids.
+        label: of the attempt.
+        hashed: gives the hash of each record.
+    """
+    told = tries.filter(pl.col("digest").is_not_null(), pl.col("samples").is_not_null())
+    place = ["rank", "step", "try_seq"]
+    told = told.select("rank", "step", "samples", "digest", try_seq=pl.col("seq"))
+    rows = records.join(told, on=place, how="semi")
+    if rows.is_empty():
+        return []
+    found = (
+        rows.with_columns(hash=hashed(rows))
+        .group_by(place)
+        .agg(pl.len().alias("n"), pl.col("hash").sum().reinterpret(signed=True))
+    )
+    wrong = told.join(found, on=place).filter(
+        pl.col("n") == pl.col("samples"), pl.col("hash") != pl.col("digest")
+    )
+    return [
+        f"rank {rank}, step {step} of attempt {label}"
+        for rank, step in wrong.sort("step", "rank").select("rank", "step").iter_rows()
+    ]
 
 
 def steps_of(

@@ -11,7 +11,7 @@ import polars as pl
 
 from ledger_audit.continuity.frames import IS_USED, Side, arranged
 from ledger_audit.continuity.lineage import Attempt, Lineage
-from ledger_audit.continuity.tries import STEPS, steps_of, with_fates
+from ledger_audit.continuity.tries import STEPS, mismatches, steps_of, with_fates
 from ledger_audit.model import Unread
 
 Read = Callable[[str, int, int | None], pl.DataFrame]
@@ -32,6 +32,10 @@ class Source:
     lookup: Callable[[str, pl.Series], pl.DataFrame]
     """Attempt, sample ids → every used record of the attempt with one of them."""
     has_commits: bool
+    hashed: Callable[[pl.DataFrame], pl.Series] | None = None
+    """RECORDS → the 64-bit hash of each; null: digests do not tell of these records."""
+    digest_columns: tuple[str, ...] = ()
+    """What the hash covers; digests of other columns are not compared."""
     unread: tuple[Unread, ...] = ()
 
     def none(self) -> pl.DataFrame:
@@ -172,6 +176,7 @@ def _settled(side: Side) -> Side:
 def _side(source: Source, stretches: Sequence[Stretch]) -> Side:
     records, steps = [], []
     torn: list[str] = []
+    mismatched: list[str] = []
     for stretch in stretches:
         label = stretch.attempt.label
         tries = source.tries(label, stretch.first, stretch.last)
@@ -191,6 +196,9 @@ def _side(source: Source, stretches: Sequence[Stretch]) -> Side:
                 if own.filter(hit & pl.col("committed")).height:
                     torn.append(part.file)
                 own = own.with_columns(whole=pl.col("whole") & ~hit)
+        digests = stretch.attempt.digest_columns
+        if source.hashed is not None and digests == source.digest_columns:
+            mismatched += mismatches(rows, tries, label, source.hashed)
         records.append(rows)
         steps.append(own)
     if len(records) == 1:
@@ -199,7 +207,7 @@ def _side(source: Source, stretches: Sequence[Stretch]) -> Side:
         merged = arranged(pl.concat(records or [source.none()], how="diagonal"))
     attempts = tuple(stretch.attempt for stretch in stretches)
     every = pl.concat([pl.DataFrame(schema=STEPS), *steps]).sort("step")
-    return Side(merged, every, attempts, tuple(dict.fromkeys(torn)))
+    return Side(merged, every, attempts, tuple(dict.fromkeys(torn)), tuple(mismatched))
 
 
 def with_beyond(source: Source, side: Side, found: Sequence[tuple[Attempt, pl.DataFrame]]) -> Side:

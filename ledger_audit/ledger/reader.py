@@ -62,14 +62,13 @@ class Ledger:
 
         Returns:
             attempt, rank, seq, step, kind (`commit` or `void`), samples (records that the commit
-            says the try held; null if it does not say).
+            says the try held; null if it does not say), digest (of those records, likewise).
         """
         rows = self._read(self._events, attempt, first_step, last_step, but=["time_ns"])
         if rows is None:
             rows = pl.DataFrame(schema=events_schema())
-        said = pl.col("data").str.json_path_match("$.samples").cast(pl.Int64, strict=False)
         tries = rows.filter(pl.col("kind").is_in(extents.TRY_KINDS)).select(
-            "attempt", "rank", "seq", "step", "kind", said.alias("samples")
+            "attempt", "rank", "seq", "step", "kind", _said("samples"), _said("digest")
         )
         if ((tries["samples"] < 0) | (tries["samples"] > MOST_RECORDS)).any():
             raise UnreadableError(
@@ -168,6 +167,12 @@ class Ledger:
 def _within(first_step: int, last_step: int | None) -> pl.Expr:
     after = pl.col("step") >= first_step
     return after if last_step is None else after & (pl.col("step") <= last_step)
+
+
+def _said(key: str) -> pl.Expr:
+    """Read an integer, or its text, out of an event's data; null where there is none."""
+    found = pl.col("data").str.json_path_match(f"$.{key}")
+    return found.cast(pl.Int64, strict=False).alias(key)
 
 
 def _numbered(rows: pl.DataFrame) -> pl.DataFrame:
