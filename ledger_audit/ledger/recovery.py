@@ -6,7 +6,7 @@ the first damage can be trusted.
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -65,7 +65,7 @@ def read_open(path: Path) -> OpenRows:
     head = content[:4]
     if any(head) and not foreign.ARROW_MESSAGE.startswith(head):
         rows, is_torn = foreign.read_arrow(path)
-        end = _last_step(rows.to_batches()[-1]) if rows.num_rows else None
+        end = _last_step(rows.to_batches()) if is_torn else None
         return OpenRows(rows, (Hole(0, len(content), end),) if is_torn else ())
     data = pa.py_buffer(content)
     return _walked(data, is_checked=has_checksums(data)) if content else _nothing(0, 0)
@@ -88,18 +88,15 @@ def _walked(data: pa.Buffer, *, is_checked: bool) -> OpenRows:
         return _streamed(data, schema)
     batches: list[pa.RecordBatch] = []
     holes: list[Hole] = []
-    last: int | None = None
     for one in found:
         batch = None if one.message is None else _batch(one.message, schema)
         if batch is not None:
             batches.append(batch)
-            step = _last_step(batch)
-            last = last if step is None else step
         elif not _is_end(data, one.start, one.end):
             end = one.end if is_checked else data.size
             # neighbours are one hole: a batch may be sound and its content not
             start = holes.pop().start if holes and holes[-1].end == one.start else one.start
-            holes.append(Hole(start, end, last))
+            holes.append(Hole(start, end, _last_step(batches)))
             if not is_checked:
                 break
     return OpenRows(pa.Table.from_batches(batches, schema=schema), tuple(holes))
@@ -130,26 +127,28 @@ def _streamed(data: pa.Buffer, schema: pa.Schema) -> OpenRows:
     source = pa.BufferReader(data)
     stream = pa.ipc.open_stream(source)
     batches: list[pa.RecordBatch] = []
-    last: int | None = None
     at = source.tell()
     try:
         while True:
             batch = stream.read_next_batch()
             batch.validate(full=True)
             batches.append(batch)
-            step = _last_step(batch)
-            last = last if step is None else step
             at = source.tell()
     except StopIteration:
         is_torn = at < data.size and not _is_end(data, at, data.size)
     except (pa.ArrowException, OSError, ValueError):
         is_torn = True
-    holes = (Hole(at, data.size, last),) if is_torn else ()
+    holes = (Hole(at, data.size, _last_step(batches)),) if is_torn else ()
     return OpenRows(pa.Table.from_batches(batches, schema=schema), holes)
 
 
-def _last_step(batch: pa.RecordBatch) -> int | None:
-    """Give the step that the writer was at when it wrote the end of a batch."""
+def _last_step(batches: Sequence[pa.RecordBatch]) -> int | None:
+    """Give the step that the writer was at when it wrote the last batch that tells."""
+    steps = map(_step_of, reversed(batches))
+    return next((step for step in steps if step is not None), None)
+
+
+def _step_of(batch: pa.RecordBatch) -> int | None:
     steps = _column(batch, "step")
     if steps is None or not pa.types.is_integer(steps.type):
         return None

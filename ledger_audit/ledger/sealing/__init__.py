@@ -89,11 +89,9 @@ def _seal_attempt(folder: Path, idle: float, most_bytes: int, small: int) -> Sea
     done: list[Merged] = []
     try:
         known = told_before(left)
-        for writer in sorted({one.writer for one in wanted}):
-            own, large = (
-                [one for one in part if one.writer == writer] for part in (wanted, others)
-            )
-            examined.append(examine(writer, own, large))
+        large = _by_writer(others)
+        for writer, own in sorted(_by_writer(wanted).items()):
+            examined.append(examine(writer, own, large.get(writer, ())))
         done = _written(segments, examined, known, most_bytes, problems)
     except UnreadableError as problem:
         if isinstance(problem, VanishedError):
@@ -121,6 +119,13 @@ def _seal_attempt(folder: Path, idle: float, most_bytes: int, small: int) -> Sea
         unchecked=tuple(each.unchecked for each in examined if each.unchecked is not None),
         problems=(*problems, *(text for each in examined for text in each.problems)),
     )
+
+
+def _by_writer(segments: Sequence[store.Segment]) -> dict[str, list[store.Segment]]:
+    writers: dict[str, list[store.Segment]] = {}
+    for segment in segments:
+        writers.setdefault(segment.writer, []).append(segment)
+    return writers
 
 
 def _is_wanted(segment: store.Segment, small: int) -> bool:
