@@ -82,7 +82,7 @@ def test_cut_at_any_byte(table: str, tmp_path: Path) -> None:
     path = sorted(root.glob(f"attempt=0/{table}-*"))[0]
     content = path.read_bytes()
     template = {file: file.read_bytes() for file in root.rglob("*.arrows")}
-    for length in range(0, len(content), max(1, len(content) // 25)):
+    for length in range(0, len(content), max(1, len(content) // 11)):
         for file in root.glob("*/*"):
             file.unlink()
         for file, whole in template.items():

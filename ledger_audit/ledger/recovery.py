@@ -178,7 +178,7 @@ def place_told(data: str | None) -> tuple[str, int, int] | None:
     try:
         told = json.loads(data or "{}")
         file, (start, end) = told["file"], told["bytes"]
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, RecursionError):
         return None
     is_right = isinstance(file, str) and type(start) is int and type(end) is int
     return (file, start, end) if is_right else None

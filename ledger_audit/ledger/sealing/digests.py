@@ -146,7 +146,7 @@ def _each(table: pa.Table, *names: str) -> list[tuple[Any, ...]]:
 def _told(data: str | None) -> dict[str, Any]:
     try:
         told = json.loads(data or "{}")
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return told if isinstance(told, dict) else {}
 

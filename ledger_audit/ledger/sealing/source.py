@@ -255,7 +255,7 @@ def replaced_by(metadata: Mapping[bytes, bytes], path: Path) -> frozenset[str]:
     """
     try:
         return store.replaced_names(metadata)
-    except (ValueError, TypeError) as problem:
+    except (ValueError, TypeError, RecursionError) as problem:
         raise UnreadableError(
             f"{path}: 'replaces' in the file's metadata is not a JSON list of file names",
             hint="write the file again with the tool that merged it",
@@ -266,6 +266,6 @@ def told_by_file(metadata: Mapping[bytes, bytes], key: bytes) -> dict[str, Any]:
     """Give what a merged file says of each file that it stands for; nothing, if it says none."""
     try:
         told = json.loads(metadata.get(key, b"{}"))
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return told if isinstance(told, dict) else {}
