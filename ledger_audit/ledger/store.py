@@ -206,6 +206,11 @@ def listed(roots: Iterable[Path]) -> list[Segment]:
     return found
 
 
+def _weight(segment: Segment) -> tuple[bool, int]:
+    """Order copies of one segment: the sealed one counts, else the one that was shipped further."""
+    return segment.is_sealed, segment.path.stat().st_size
+
+
 def counting(found: Iterable[Segment], replaced: Mapping[Path, frozenset[str]]) -> list[Segment]:
     """
     Keep the segments that count.
@@ -231,7 +236,7 @@ def counting(found: Iterable[Segment], replaced: Mapping[Path, frozenset[str]]) 
         if not replaces_itself and any((segment.attempt, name) in gone for name in names):
             continue
         place = (segment.attempt, segment.table, segment.writer, segment.number)
-        if place not in kept or segment.is_sealed:
+        if place not in kept or _weight(segment) > _weight(kept[place]):
             kept[place] = segment
     return list(kept.values())
 
