@@ -6,7 +6,8 @@ from pathlib import Path
 
 from conftest import ROOT
 
-SCRIPT = ROOT / "tests" / "bench" / "window_diff.py"
+BENCH = ROOT / "tests" / "bench"
+SCRIPT = BENCH / "window_diff.py"
 
 
 def test_the_window_benchmark_runs_on_a_tiny_ledger(tmp_path: Path) -> None:
@@ -23,3 +24,25 @@ def test_the_window_benchmark_runs_on_a_tiny_ledger(tmp_path: Path) -> None:
     verdicts = [row[-1].removesuffix(" |") for row in rows if "diff," in row[0]]
     assert ["continuous", "continuous", "broken"] * 2 == verdicts
     assert {"200000", "20000"} == {folder.name for folder in tmp_path.iterdir()}
+
+
+def test_many_writers_share_no_file() -> None:
+    """64 processes write into one folder for a few seconds while it is listed and read."""
+    told = subprocess.run(
+        [sys.executable, BENCH / "many_writers.py", "64", "4"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+
+    assert "'files': 128" in told
+
+
+def test_the_writing_benchmark_runs() -> None:
+    """It prints a row for each way to write, with and without spans."""
+    told = subprocess.run(
+        [sys.executable, BENCH / "writing.py", "3"], capture_output=True, text=True, check=True
+    ).stdout
+
+    assert 12 == told.count("\n| 8 ") + told.count("\n| 512 ")
+    assert "holds the step path" in told

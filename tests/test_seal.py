@@ -347,6 +347,23 @@ def test_metadata_that_is_not_ours_is_kept(tmp_path: Path) -> None:
     }
 
 
+def test_metadata_that_is_no_text_is_read_and_kept_as_escapes(tmp_path: Path) -> None:
+    """Arrow allows any bytes, Parquet only text: no reader may stumble over what was sealed."""
+    folder = tmp_path / "attempt=a"
+    folder.mkdir()
+    table = pa.table({"rank": [0], "seq": [0], "kind": ["start"]})
+    metadata = {**FORMAT, "odd": b"\xff", b"\xfe": "odd"}
+    write_segment(table, folder / "events-w0-000000", metadata=metadata, sealed=False)  # type: ignore[arg-type]
+    age(tmp_path)
+    before = audited(tmp_path)
+    assert before[0][0] == 3
+
+    assert ledger_audit("seal", tmp_path).code == 0
+    assert audited(tmp_path) == before
+    told = told_by(sealed_files(tmp_path, "events")[0])
+    assert (told["odd"], told["\\xfe"]) == ("\\xff", "odd")
+
+
 def test_records_that_were_not_kept_on_purpose_are_not_lost(tmp_path: Path) -> None:
     """What `retain` let go of is still said in the merged file, and its numbers are not missing."""
     lines = job(ranks=1, steps=12)
@@ -496,6 +513,21 @@ def test_what_a_killed_seal_left_is_finished(tmp_path: Path) -> None:
     assert "4 files removed that an earlier seal had written anew" in ran.out
     (root / "attempt=a" / ".samples-r00000-1-000000.arrows.part").unlink()  # not a seal's
     assert segments_in(root) == names
+    assert rows_of(root) == before
+
+
+def test_what_another_tool_replaced_is_not_removed(tmp_path: Path) -> None:
+    """It does not count; but nobody has compared it with what stands for it."""
+    root = write_ledger(job(), tmp_path / "ledger")
+    parts = sorted(root.glob("*/samples-*.parquet"))
+    merged = pa.concat_tables([pq.read_table(part, partitioning=None) for part in parts])
+    names = json.dumps([part.name for part in parts])
+    metadata = {**FORMAT, "writer": "merged", "replaces": names}
+    write_segment(merged, root / "attempt=a" / "samples-merged-000000", metadata=metadata)
+    before = rows_of(root)
+
+    assert ledger_audit("seal", root).code == 0
+    assert all(part.exists() for part in parts)
     assert rows_of(root) == before
 
 

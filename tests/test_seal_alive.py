@@ -106,9 +106,9 @@ def keep_sealing(root: str, pauses: int) -> None:
     """Merge what was merged into larger and larger files."""
     size = 1000.0
     for _ in range(pauses):
-        size *= 1.25
+        size *= 1.5
         seal(Path(root), idle=0, most_bytes=int(size))
-        time.sleep(0.02)
+        time.sleep(0.1)
 
 
 def test_readers_of_a_ledger_that_is_being_sealed_stay_right(tmp_path: Path) -> None:
@@ -121,7 +121,7 @@ def test_readers_of_a_ledger_that_is_being_sealed_stay_right(tmp_path: Path) -> 
     )
     age(root)
     before, rows, files = audited(root), rows_of(root), len(segments_in(root))
-    sealer = SPAWN.Process(target=keep_sealing, args=(str(root), 40))
+    sealer = SPAWN.Process(target=keep_sealing, args=(str(root), 25))
     sealer.start()
     looks = 0
     while sealer.is_alive():
@@ -131,6 +131,6 @@ def test_readers_of_a_ledger_that_is_being_sealed_stay_right(tmp_path: Path) -> 
     sealer.join()
 
     assert sealer.exitcode == 0
-    assert looks > 3
+    assert looks > 1
     assert len(segments_in(root)) < files / 5
     assert rows_of(root) == rows

@@ -13,7 +13,7 @@ from ledger_audit.errors import ExitCode, LedgerAuditError, VanishedError
 INTERRUPTED = 130
 """What a shell expects of a program that was interrupted from the keyboard."""
 
-LOOKS = 5
+LOOKS = 20
 """Times that a command looks at a ledger that is being sealed before it gives up."""
 
 COMMANDS = {

@@ -174,7 +174,7 @@ def read_table(path: Path, columns: Mapping[str, str]) -> tuple[pl.DataFrame, bo
             names = whole.column_names
             table = whole.select([nth for nth, name in enumerate(names) if name in wanted])
         check_names(names, path)
-        frame = pl.from_arrow(table)
+        frame = pl.from_arrow(table.replace_schema_metadata(None))  # it need not be text
     except (pa.ArrowException, pl.exceptions.PolarsError, OSError, ValueError) as problem:
         raise UnreadableError(
             f"{path}: cannot be read: {problem}", hint="copy it again, or check its permissions"

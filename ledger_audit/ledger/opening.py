@@ -251,7 +251,7 @@ def _open_segment(segment: store.Segment, parts: _Parts) -> None:
         return
     _check_format(path, table.schema.metadata)
     parts.add_run(segment.attempt, table.schema.metadata)
-    loaded = pl.from_arrow(table)
+    loaded = pl.from_arrow(table.replace_schema_metadata(None))  # it need not be text
     assert isinstance(loaded, pl.DataFrame)
     rows = _conformed(loaded.lazy().with_columns(pl.lit(str(path)).alias(_FILE)), segment)
     if segment.table == "events":

@@ -82,6 +82,7 @@ def _walked(data: pa.Buffer, *, is_checked: bool) -> OpenRows:
         return _nothing(data.size, sum(one.message is not None for one in found))
     try:
         schema = pa.ipc.read_schema(first.message)
+        schema.names  # noqa: B018  # they may be no text
     except (pa.ArrowException, OSError, ValueError):
         return _nothing(data.size, sum(one.message is not None for one in found))
     if _has_dictionaries(schema):

@@ -164,31 +164,30 @@ def metadata_of(
         writer: of the merged file.
         names: all that it stands for.
     """
-    hosts = {source.metadata[b"host"] for source in sources if b"host" in source.metadata}
+    hosts = {_text(source.metadata[b"host"]) for source in sources if b"host" in source.metadata}
     told = {
-        b"format": FORMAT.encode(),
-        b"run_id": run,
-        b"writer": writer.encode(),
-        b"host": b", ".join(sorted(hosts)) if hosts else None,
-        b"replaces": json.dumps(sorted(names)).encode(),
-        b"replaced_bytes": json.dumps({one.name: one.size for one in sources}).encode(),
-        b"dropped": _json({name: text for one in sources for name, text in let_go(one)}),
+        "format": FORMAT,
+        "run_id": None if run is None else run.decode("utf-8", "replace"),
+        "writer": writer,
+        "host": ", ".join(sorted(hosts)) or None,
+        "replaces": json.dumps(sorted(names)),
+        "replaced_bytes": json.dumps({one.name: one.size for one in sources}),
+        "dropped": _json({name: text for one in sources for name, text in let_go(one)}),
     }
-    others = {key for one in sources for key in one.metadata} - _OURS - _STALE
-    for key in sorted(others):
-        values = {one.name: one.metadata.get(key) for one in sources}
-        if len(set(values.values())) == 1:
-            told[key] = next(iter(values.values()))
-        else:
-            said = {name: value for name, value in values.items() if value is not None}
-            told[key] = _json(
-                {name: value.decode("utf-8", "backslashreplace") for name, value in said.items()}
-            )
-    return {key: value for key, value in told.items() if value is not None}
+    for key in sorted({key for one in sources for key in one.metadata} - _OURS - _STALE):
+        said = {one.name: _text(one.metadata[key]) for one in sources if key in one.metadata}
+        agree = len(said) == len(sources) and len(set(said.values())) == 1
+        told[_text(key)] = next(iter(said.values())) if agree else _json(said)
+    # Parquet knows text alone, and some readers refuse what is none
+    return {key.encode(): value.encode() for key, value in told.items() if value is not None}
 
 
-def _json(told: Mapping[str, str]) -> bytes | None:
-    return json.dumps(dict(sorted(told.items()))).encode() if told else None
+def _text(value: bytes) -> str:
+    return value.decode("utf-8", "backslashreplace")
+
+
+def _json(told: Mapping[str, str]) -> str | None:
+    return json.dumps(dict(sorted(told.items()))) if told else None
 
 
 def let_go(source: Source) -> list[tuple[str, str]]:
@@ -200,4 +199,4 @@ def let_go(source: Source) -> list[tuple[str, str]]:
         return [
             (name, str(told)) for name, told in told_by_file(source.metadata, b"dropped").items()
         ]
-    return [(source.name, text.decode("utf-8", "backslashreplace"))]
+    return [(source.name, _text(text))]

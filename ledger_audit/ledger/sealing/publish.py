@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from ledger_audit.errors import UnreadableError
 from ledger_audit.ledger.sealing.alive import is_locked
 from ledger_audit.ledger.sealing.source import whole
+from ledger_audit.ledger.segment import encodings
 
 _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
 
@@ -62,8 +63,7 @@ def publish(
 
 
 def _write(rows: pa.Table, starts: Sequence[int], sink: object) -> None:
-    text = [name for name in rows.column_names if pa.types.is_string(rows[name].type)]
-    with pq.ParquetWriter(sink, rows.schema, use_dictionary=text, compression="zstd") as writer:
+    with pq.ParquetWriter(sink, rows.schema, **encodings(rows.schema)) as writer:
         for start, end in pairwise([*starts, rows.num_rows]):
             writer.write_table(rows.slice(start, end - start), row_group_size=end - start)
 

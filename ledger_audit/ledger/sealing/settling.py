@@ -1,6 +1,7 @@
 """Removes what does not count any more: what a seal that was killed had written anew already."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +19,7 @@ def settle(
     segments: Sequence[store.Segment], live: Mapping[str, str], problems: list[str]
 ) -> tuple[list[store.Segment], list[str]]:
     """
-    Remove the files of dead writers that another one stands for.
+    Remove the files of dead writers that a seal has written anew, and open copies of sealed ones.
 
     Args:
         segments: all of an attempt.
@@ -30,16 +31,17 @@ def settle(
     """
     told = _told(segments, problems)
     names = {file: replaced_by(metadata, file.path) for file, metadata in told.items()}
-    dead = [one for one in segments if one.writer not in live]
+    dead = {one.path.name: one for one in segments if one.writer not in live}
     doomed: dict[store.Segment, None] = {}
     for file, replaced in names.items():
-        there = (
-            [one for one in dead if one != file and _is_named(one, replaced)] if replaced else []
-        )
-        if there and _is_sound(file, problems):
-            doomed.update(dict.fromkeys(_not_grown(file, there, told[file], problems)))
+        # what another tool merged does not count either, but was not compared: it stays
+        sizes = told_by_file(told[file], b"replaced_bytes")
+        there = [dead[name] for name in sizes if name in dead and name in replaced]
+        there = [one for one in there if one != file and one not in doomed]
+        if there and file not in doomed and _is_sound(file, problems):
+            doomed.update(dict.fromkeys(_not_grown(file, there, sizes, problems)))
     sealed = {(one.table, one.writer, one.number): one for one in told if one not in doomed}
-    for one in dead:
+    for one in dead.values():
         twin = sealed.get((one.table, one.writer, one.number))
         is_twin = not one.is_sealed and one not in doomed and twin is not None
         if is_twin and twin is not None and _holds_no_more(one, twin, problems):
@@ -70,11 +72,6 @@ def _told(segments: Sequence[store.Segment], problems: list[str]) -> dict[store.
     return told
 
 
-def _is_named(segment: store.Segment, names: frozenset[str]) -> bool:
-    stem = segment.path.stem
-    return f"{stem}.parquet" in names or f"{stem}.arrows" in names
-
-
 def _is_sound(file: store.Segment, problems: list[str]) -> bool:
     """Tell whether a merged file can be read from end to end."""
     try:
@@ -88,15 +85,14 @@ def _is_sound(file: store.Segment, problems: list[str]) -> bool:
 def _not_grown(
     file: store.Segment,
     there: Sequence[store.Segment],
-    metadata: Metadata,
+    sizes: Mapping[str, Any],
     problems: list[str],
 ) -> list[store.Segment]:
     """Keep what somebody wrote to after a merged file took its place."""
-    sizes = told_by_file(metadata, b"replaced_bytes")
     kept = []
     for one in there:
         size = one.path.stat().st_size
-        known = sizes.get(one.path.name, size)
+        known = sizes[one.path.name]
         if isinstance(known, int) and size > known:
             problems.append(
                 f"{one.path}: has grown since {file.path.name} took its place: its writer was "

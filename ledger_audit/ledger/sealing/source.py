@@ -159,11 +159,12 @@ def whole(path: Path) -> pa.Table:
     Read a Parquet file and check all that is in it.
 
     Raises:
-        OSError: it cannot be read, or an error of Arrow's.
+        OSError: it cannot be read; or an error of Arrow's, or ValueError.
     """
     with pq.ParquetFile(path) as file:
         rows = file.read()
     rows.validate(full=True)
+    str(rows.schema)  # names may be no text
     return rows
 
 
