@@ -104,9 +104,18 @@ def test_no_label_and_no_event_is_obeyed(
     log = tmp_path / "run.jsonl"
     log.write_text("".join(json.dumps(line) + "\n" for line in lines))
 
-    for arguments in (("diff", log), ("show", log), ("diff", log, "--format", "json")):
+    for arguments in (
+        ("diff", log),
+        ("show", log),
+        ("diff", log, "--format", "json"),
+        ("convert", log, "-o", tmp_path / "ledger"),
+        ("diff", tmp_path / "ledger"),
+        ("seal", tmp_path / "ledger", "--idle", "0"),
+        ("diff", tmp_path / "ledger"),
+    ):
         ran = ledger_audit(*arguments)
-        assert ran.code in (0, 1, 3), ran.err
+        is_too_long = len(label) > 200  # for the name of a folder
+        assert ran.code in ((0, 1, 2, 3, 4) if is_too_long else (0, 1, 3)), ran.err
         assert _is_safe(ran.out + ran.err)
 
 

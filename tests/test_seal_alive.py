@@ -13,7 +13,7 @@ from emitting import emit_ledger
 from faults import make
 from native import read_lines, write_ledger
 from running import ledger_audit
-from test_seal import RUN, emitted, job
+from sealed import RUN, emitted, job
 
 from ledger_audit import LedgerWriter
 from ledger_audit.ledger.opening import open_ledger

@@ -12,7 +12,6 @@ from pathlib import Path, PurePosixPath
 
 import polars as pl
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ledger_audit.errors import UnreadableError
 from ledger_audit.ledger import foreign
@@ -157,6 +156,8 @@ def _step_of(batch: pa.RecordBatch) -> int | None:
     if kinds is not None:
         if pa.types.is_dictionary(kinds.type):
             kinds = kinds.dictionary_decode()
+        import pyarrow.compute as pc  # noqa: PLC0415  # most openings need none of it
+
         steps = steps.filter(pc.is_in(kinds, pa.array(_IN_ORDER, kinds.type)))
     steps = steps.drop_null()
     last: int | None = steps[-1].as_py() if len(steps) else None

@@ -206,9 +206,11 @@ def listed(roots: Iterable[Path]) -> list[Segment]:
     return found
 
 
-def _weight(segment: Segment) -> tuple[bool, int]:
-    """Order copies of one segment: the sealed one counts, else the one that was shipped further."""
-    return segment.is_sealed, segment.path.stat().st_size
+def _counts_more(one: Segment, other: Segment) -> bool:
+    """Compare copies of one segment: the sealed one counts, else what was shipped further."""
+    if one.is_sealed != other.is_sealed:
+        return one.is_sealed
+    return not one.is_sealed and one.path.stat().st_size > other.path.stat().st_size
 
 
 def counting(found: Iterable[Segment], replaced: Mapping[Path, frozenset[str]]) -> list[Segment]:
@@ -236,7 +238,7 @@ def counting(found: Iterable[Segment], replaced: Mapping[Path, frozenset[str]]) 
         if not replaces_itself and any((segment.attempt, name) in gone for name in names):
             continue
         place = (segment.attempt, segment.table, segment.writer, segment.number)
-        if place not in kept or _weight(segment) > _weight(kept[place]):
+        if place not in kept or _counts_more(segment, kept[place]):
             kept[place] = segment
     return list(kept.values())
 

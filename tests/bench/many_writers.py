@@ -16,9 +16,12 @@ from ledger_audit.ledger.opening import open_ledger
 ROWS = 8
 
 
-def write(root: Path, rank: int, world: int, until: float) -> None:
-    """Play one rank until a time, and say in a file how far it came."""
+def write(root: Path, rank: int, world: int) -> None:
+    """Play one rank from the moment when all are there, and say in a file how far it came."""
     ledger = LedgerWriter(root / "ledger", rank=rank, world_size=world, attempt="a", strict=True)
+    while not (root / "go").exists():
+        time.sleep(0.05)
+    until = float((root / "go").read_text())
     step = 0
     while time.time() < until:
         step += 1
@@ -41,22 +44,24 @@ def run(root: Path, processes: int, seconds: float) -> dict[str, int]:
     with LedgerWriter(root / "warm", rank=0, world_size=1, attempt="a") as ledger:
         ledger.record(1, 0, [1])  # children need not import what they use
         ledger.commit(1)
-    until = time.time() + seconds
     children = []
     for rank in range(processes):
         child = os.fork()
         if child == 0:
-            write(root, rank, processes, until)
+            write(root, rank, processes)
             os._exit(0)
         children.append(child)
+    while len(list((root / "ledger").glob("*/events-*"))) < processes:
+        time.sleep(0.1)
+    until = time.time() + seconds
+    (root / "ready").write_text(str(until))
+    (root / "ready").rename(root / "go")
     looks = 0
     while time.time() < until:
         time.sleep(0.5)
-        if (root / "ledger").exists():
-            ledger = open_ledger([root / "ledger"])
-            rows = ledger.records("a", 1, 20)
-            assert not rows.select("rank", "seq").is_duplicated().any()
-            looks += 1
+        rows = open_ledger([root / "ledger"]).records("a", 1, 20)
+        assert not rows.select("rank", "seq").is_duplicated().any()
+        looks += 1
     assert all(os.waitpid(child, 0)[1] == 0 for child in children)
     return {**_checked(root, processes), "looks": looks}
 
