@@ -13,7 +13,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 MAX_FILE, MAX_FUNCTION = 400, 50
 
 FLOORS: dict[str, set[str]] = {
-    "__main__": {"cli"},
+    "__main__": {"cli", "errors"},
     "cli": {
         "cli",
         "audit",
