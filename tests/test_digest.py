@@ -1,12 +1,20 @@
 """The digest is the one of the specification, whatever the columns hold."""
 
 import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 import xxhash
+from conftest import FIXTURES
+from emitting import emit_ledger
+from native import read_lines
+from running import ledger_audit
 
 from ledger_audit.ledger.digest import digest, hash_records, signed
+from ledger_audit.ledger.segment import OpenSegment
 
 MASK = (1 << 64) - 1
 
@@ -81,3 +89,54 @@ def test_a_digest_is_a_sum() -> None:
         [pa.array([3, 9]), None, None, None, None]
     )
     assert 0 == digest([pa.array([], pa.int64()), None, None, None, None])
+
+
+def _forge(path: Path, change: Callable[[list[dict[str, Any]]], None]) -> None:
+    """Write an open segment anew, with sound checksums and other rows."""
+    table = pa.ipc.open_stream(path.read_bytes()).read_all()
+    rows = table.to_pylist()
+    change(rows)
+    path.unlink()
+    metadata = {key.decode(): value.decode() for key, value in table.schema.metadata.items()}
+    segment = OpenSegment(path, table.schema.remove_metadata(), metadata)
+    segment.append_batch(pa.RecordBatch.from_pylist(rows, schema=table.schema))
+    segment.close()
+
+
+def _other_id(rows: list[dict[str, Any]]) -> None:
+    rows[0]["sample_id"] += 1_000_000
+
+
+def _other_span(rows: list[dict[str, Any]]) -> None:
+    rows[0]["token_end"] += 1
+
+
+def _swapped(rows: list[dict[str, Any]]) -> None:
+    """Within a step the order is no part of the digest."""
+    rows[0]["sample_id"], rows[1]["sample_id"] = rows[1]["sample_id"], rows[0]["sample_id"]
+    rows[0]["token_end"], rows[1]["token_end"] = rows[1]["token_end"], rows[0]["token_end"]
+
+
+def _one_missing(rows: list[dict[str, Any]]) -> None:
+    """What is missing is told by the count, not by the digest."""
+    del rows[0]
+
+
+@pytest.mark.parametrize(
+    ("change", "is_told"),
+    [(_other_id, True), (_other_span, True), (_swapped, False), (_one_missing, False)],
+)
+def test_a_record_that_was_changed_is_noticed(
+    change: Callable[[list[dict[str, Any]]], None], is_told: bool, tmp_path: Path
+) -> None:
+    """The audit computes the digest of each whole try anew: a changed file proves nothing."""
+    run = FIXTURES / "zoo" / "torch-ddp-correct" / "run"
+    root = emit_ledger(read_lines(run), tmp_path / "ledger")
+    assert 0 == ledger_audit("diff", root).code
+    _forge(sorted((root / "attempt=1").glob("samples-*"))[0], change)
+
+    ran = ledger_audit("diff", root, "--format", "json")
+
+    limits = {one["code"] for one in ran.report["resumes"][0]["limits"]}
+    assert is_told == ("digest-mismatch" in limits)
+    assert ran.code == (0 if change is _swapped else 3)

@@ -132,6 +132,32 @@ def test_other_stages_and_streams_enter_no_try(tmp_path: Path) -> None:
     assert 6 == ledger_.everything("a")[0].height
 
 
+@pytest.mark.parametrize("array", [list, np.array, pa.array])
+def test_stages_and_streams_may_differ_row_by_row(array: Any, tmp_path: Path) -> None:
+    """What training used of a micro-batch counts, whatever else is told with it."""
+    with _writer(tmp_path, strict=True) as ledger:
+        ledger.record(1, 0, [1, 2, 3, 4], stage=array(["used", "read", "used", "dropped"]))
+        ledger.record(1, 1, [5, 6], stream=pa.array([None, "eval"]))
+        ledger.commit(1)
+
+    found = open_ledger([tmp_path])
+    assert [1, 3, 5] == [row["sample_id"] for row in _rows(tmp_path)]
+    assert [3] == found.tries("a", 0)["samples"].to_list()
+    assert 0 == ledger_audit("seal", tmp_path, "--idle", "0").code  # and so says the digest
+
+
+def test_an_error_in_the_block_is_not_hidden(tmp_path: Path) -> None:
+    """A writer that is closed already does not raise over what went wrong."""
+
+    def train() -> None:
+        with _writer(tmp_path, strict=True) as ledger:
+            ledger.close()
+            raise RuntimeError("loss is NaN")
+
+    with pytest.raises(RuntimeError, match="NaN"):
+        train()
+
+
 def test_events_say_what_happened(tmp_path: Path) -> None:
     """Each call leaves its event, in the order of the calls."""
     with _writer(tmp_path, fingerprint={"seed": 7}, strict=True) as ledger:

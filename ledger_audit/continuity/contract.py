@@ -51,7 +51,13 @@ class Contract:
 DIFF = Contract(order="relative")
 GATE = Contract(order="step")
 
-NOTHING_HOLDS = ("mixed-attempt", "resume-step-mismatch", "parent-missing", "lineage-assumed")
+NOTHING_HOLDS = (
+    "mixed-attempt",
+    "resume-step-mismatch",
+    "parent-missing",
+    "lineage-assumed",
+    "digest-mismatch",
+)
 """Limits under which nothing found can be trusted: the windows themselves may be wrong."""
 
 

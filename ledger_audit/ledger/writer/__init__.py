@@ -19,9 +19,9 @@ import pyarrow as pa
 
 from ledger_audit.errors import LedgerWriteError
 from ledger_audit.ledger.digest import signed
-from ledger_audit.ledger.schema import DIGEST_COLUMNS, USED
+from ledger_audit.ledger.schema import DIGEST_COLUMNS
 from ledger_audit.ledger.segment import attempt_folder, metadata_of
-from ledger_audit.ledger.writer.columns import column, id_type, length_of
+from ledger_audit.ledger.writer.columns import column, counted_of, id_type, length_of
 from ledger_audit.ledger.writer.cursor import Cursor, first_cursor, restored_from, start_of
 from ledger_audit.ledger.writer.emitter import Emitter
 from ledger_audit.ledger.writer.saving import Checkpoint, told_claim
@@ -178,18 +178,18 @@ class LedgerWriter:
         }
 
         length = length_of(sample_id)
-        is_counted = stream is None and stage in (None, USED) and step is not None
 
         def write() -> None:
             try:
                 columns = self._columns(step, slot, sample_id, given)
             except LedgerWriteError:
-                if is_counted:
-                    self._tries.miss(int(step or 0), length)
+                if stream is None and stage is None and step is not None:
+                    self._tries.miss(step, length)
                 raise
-            if is_counted:  # first: what is used and then lost must be missed
-                hashed = [columns.get(name) for name in DIGEST_COLUMNS]
-                self._tries.add(int(step or 0), int(slot or 0), hashed, len(columns["sample_id"]))
+            counted = counted_of(columns)
+            if step is not None and counted["sample_id"]:  # first: what is then lost is missed
+                hashed = [counted.get(name) for name in DIGEST_COLUMNS]
+                self._tries.add(step, slot or 0, hashed, len(counted["sample_id"]))
             self._emitter.records(columns, step)
 
         if self._is_logged:
@@ -328,7 +328,8 @@ class LedgerWriter:
     ) -> None:
         if kind is None:
             self.close()
-        else:  # a launch that fails does not end by itself: the next one resumes it
+        elif not self._emitter.is_closed:
+            # a launch that fails does not end by itself: the next one resumes it
             self._settle()
             self._emitter.close(lambda: None)
             self._shipping.finish(0.0)

@@ -1,11 +1,13 @@
 """Turns whatever a trainer has at hand into columns of the ledger: lists, numpy, torch, Arrow."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from ledger_audit.errors import LedgerWriteError
+from ledger_audit.ledger.schema import USED
 
 _NUMPY = {pa.int32(): np.dtype(np.int32), pa.int64(): np.dtype(np.int64)}
 """Arrays that become columns without a look at their values."""
@@ -54,6 +56,21 @@ def id_type(values: Any) -> pa.DataType:
             return pa.int64()
         first = values[0]
     return pa.string() if isinstance(first, str | bytes) else pa.int64()
+
+
+def counted_of(columns: Mapping[str, pa.Array]) -> Mapping[str, pa.Array]:
+    """Give the rows that count in the try of their step: those that training used."""
+    if "stage" not in columns and "stream" not in columns:
+        return columns
+    import pyarrow.compute as pc  # noqa: PLC0415  # few records are anything else
+
+    counts = pa.repeat(pa.scalar(value=True), len(columns["sample_id"]))
+    if "stream" in columns:
+        counts = pc.is_null(columns["stream"])
+    if "stage" in columns:
+        is_used = pc.fill_null(pc.equal(columns["stage"], USED), fill_value=True)
+        counts = pc.and_(counts, is_used)
+    return {name: values.filter(counts) for name, values in columns.items()}
 
 
 def length_of(values: Any) -> int:

@@ -100,18 +100,19 @@ class Segments:
 
     def close(self) -> None:
         """Close the open segment; a later append begins another."""
-        if self._open is None:
-            return
-        steps = [step for step in self._steps if step is not None]
-        if self._open.is_gone:
-            self.vanished += self._steps
+        if self._open is not None:
+            segment, self._open = self._open, None
+            steps, self._steps = self._steps, Counter()
+            self._put_away(segment, steps)
+
+    def _put_away(self, segment: OpenSegment, steps: "Counter[int | None]") -> None:
+        if segment.is_gone:
+            self.vanished += steps
         else:
-            last = max(steps, default=-1)
-            self.closed.append(Closed(self._open.path, last, self._steps.total()))
-            self._unsynced.append(self._open.path)
-        self._steps.clear()
-        self._open.close()
-        self._open = None
+            last = max((step for step in steps if step is not None), default=-1)
+            self.closed.append(Closed(segment.path, last, steps.total()))
+            self._unsynced.append(segment.path)
+        segment.close()
         self._on_close()
 
     def let_go(self) -> None:
@@ -137,16 +138,18 @@ class Segments:
     def _fit(self, columns: Mapping[str, pa.Array]) -> OpenSegment:
         """Give an open segment that has room and all of these columns."""
         segment = self._open
-        if segment is not None and (
+        if segment is None:
+            self._begin(frozenset(columns))
+        elif (
             segment.size >= self._most_bytes
             or time.monotonic() - self._born >= self._most_seconds
             or not columns.keys() <= set(segment.schema.names)
             or segment.is_torn
             or segment.is_gone
         ):
-            self.close()
-        if self._open is None:
-            self._begin(frozenset(columns))
+            self._begin(frozenset(columns))  # before the old one is closed: a lock is held always
+            steps, self._steps = self._steps, Counter()
+            self._put_away(segment, steps)
         assert self._open is not None
         return self._open
 
