@@ -130,6 +130,7 @@ def test_other_stages_and_streams_enter_no_try(tmp_path: Path) -> None:
     assert [1] == ledger_.tries("a", 0)["samples"].to_list()
     assert [77] == open_ledger([tmp_path], stream="eval").records("a", 0)["sample_id"].to_list()
     assert 6 == ledger_.everything("a")[0].height
+    assert [None] == open_ledger([tmp_path], stream="eval").tries("a", 0)["samples"].to_list()
 
 
 @pytest.mark.parametrize("array", [list, np.array, pa.array])

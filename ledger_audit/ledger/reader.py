@@ -63,6 +63,7 @@ class Ledger:
         Returns:
             attempt, rank, seq, step, kind (`commit` or `void`), samples (records that the commit
             says the try held; null if it does not say), digest (of those records, likewise).
+            Commits count training alone: of other streams both are null.
         """
         rows = self._read(self._events, attempt, first_step, last_step, but=["time_ns"])
         if rows is None:
@@ -70,6 +71,9 @@ class Ledger:
         tries = rows.filter(pl.col("kind").is_in(extents.TRY_KINDS)).select(
             "attempt", "rank", "seq", "step", "kind", _said("samples"), _said("digest")
         )
+        if self.stream is not None:
+            nothing = pl.lit(None, pl.Int64)
+            tries = tries.with_columns(samples=nothing, digest=nothing)
         if ((tries["samples"] < 0) | (tries["samples"] > MOST_RECORDS)).any():
             raise UnreadableError(
                 f"{self.name}: attempt {attempt} has a commit with impossible 'samples'",
