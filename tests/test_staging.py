@@ -81,7 +81,7 @@ def test_a_full_disk_leaves_nothing(tmp_path: Path) -> None:
     log = long_log(tmp_path / "log.csv")
 
     ran = subprocess.run(
-        converting(log, tmp_path / "ledger", "ulimit -f 40"),
+        converting(log, tmp_path / "ledger", "ulimit -f 2"),
         capture_output=True,
         text=True,
         check=False,
