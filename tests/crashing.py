@@ -1,5 +1,6 @@
 """Writers in children that are killed: at any moment, or before the n-th system call."""
 
+import errno
 import fcntl
 import os
 import random
@@ -8,6 +9,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -81,27 +83,31 @@ def at_random(target: Path, times: int, seed: int) -> None:
         os.waitpid(child, 0)
 
 
-def at_every_call(target: Path, halves: bool) -> None:
+def at_every_call(target: Path, mode: str) -> None:
     """Kill one writer before its first call, the next before its second, and so on."""
     granted, was_killed = 0, True
     while was_killed:
-        child = _child(target / str(granted), STEPS, lambda: _doom(granted, halves))  # noqa: B023
+        child = _child(target / str(granted), STEPS, lambda: _doom(granted, mode))  # noqa: B023
         _, status = os.waitpid(child, 0)
         was_killed = os.WIFSIGNALED(status)
         assert was_killed or status == 0
         granted += 1
 
 
-def _doom(granted: int, halves: bool) -> None:
+def _doom(granted: int, mode: str) -> None:
     left = [granted]
+    writes = count(1)
 
     def counted(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         def call(*arguments: Any, **options: Any) -> Any:
             if left[0] == 0:
-                if halves and name == "write":
+                if mode == "halves" and name == "write":
                     function(arguments[0], bytes(arguments[1])[: len(arguments[1]) // 2])
                 os.kill(os.getpid(), signal.SIGKILL)
             left[0] -= 1
+            if mode == "full" and name == "write" and next(writes) % 4 == 0:
+                function(arguments[0], bytes(arguments[1])[: len(arguments[1]) // 3])
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             return function(*arguments, **options)
 
         return call
@@ -118,4 +124,4 @@ if __name__ == "__main__":
     if sys.argv[1] == "random":
         at_random(folder, int(sys.argv[3]), int(sys.argv[4]))
     else:
-        at_every_call(folder, halves=sys.argv[1] == "halves")
+        at_every_call(folder, sys.argv[1])

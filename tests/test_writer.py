@@ -294,6 +294,17 @@ def test_segments_roll_by_size_and_by_columns(tmp_path: Path) -> None:
     assert 39 * 20 + 2 == len(_rows(tmp_path))
 
 
+def test_segments_roll_by_age(tmp_path: Path) -> None:
+    """A segment that is old enough is closed, whatever its size, by a clock that cannot jump."""
+    with _writer(tmp_path, segment_seconds=0, strict=True) as ledger:
+        for step in range(1, 4):
+            ledger.record(step, 0, [step])
+            ledger.commit(step)
+
+    assert 3 == len(list((tmp_path / "attempt=a").glob("samples-*")))
+    assert [1, 2, 3] == [row["sample_id"] for row in _rows(tmp_path)]
+
+
 def test_only_the_last_checkpoints_keep_their_samples(tmp_path: Path) -> None:
     """`retain` empties older segments; the commits, and the windows of late resumes, stay."""
     with _writer(tmp_path, segment_bytes=1, retain=2, strict=True) as ledger:
