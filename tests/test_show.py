@@ -36,7 +36,7 @@ def _shown(*arguments: str | Path) -> list[tuple[str, int, int, int, str]]:
     return found
 
 
-@pytest.mark.parametrize("width", [40, 80, 200])
+@pytest.mark.parametrize("width", [60, 80, 200])
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.name)
 def test_every_record_of_a_step_is_shown_once(
     folder: Path, width: int, monkeypatch: pytest.MonkeyPatch

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from ledger_audit.report import Screen
 
 FORMATS = ("terminal", "json")
+NARROWEST = 60
+"""Characters in a line below which tables would lose figures; a narrower terminal folds lines."""
 
 
 def complain(message: str, hint: str) -> None:
@@ -67,7 +69,7 @@ def screen() -> "Screen":
     wants_none = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
     is_seen = sys.stdout.isatty() or bool(os.environ.get("FORCE_COLOR"))
     width = shutil.get_terminal_size((80, 24)).columns
-    return Screen(max(40, width), is_seen and not wants_none)
+    return Screen(max(NARROWEST, width), is_seen and not wants_none)
 
 
 def exit_code(verdict: "Verdict") -> int:
