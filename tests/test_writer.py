@@ -216,6 +216,45 @@ def test_the_cursor_says_where_to_go_on(tmp_path: Path) -> None:
     assert 0 == ledger_audit("gate", tmp_path / "whole", tmp_path / "l").code
 
 
+def test_a_fixed_label_is_told_apart_from_those_before_it(tmp_path: Path) -> None:
+    """Every launch says `attempt="a"`: each resume has a label of its own, alike on all ranks."""
+    saved = _train(tmp_path, "a", 1, 4, [None, None])
+    saved = _train(tmp_path, "a", 5, 8, saved[4])
+    _train(tmp_path, "a", 9, 9, saved[8])
+
+    assert {"attempt=a", "attempt=a-g1", "attempt=a-g2"} == set(os.listdir(tmp_path))
+    resumes = ledger_audit("diff", tmp_path, "--format", "json").report["resumes"]
+    assert [("a", 4), ("a-g1", 8)] == [
+        (one["from_attempt"], one["checkpoint_step"]) for one in resumes
+    ]
+    other = _writer(tmp_path, attempt="b", resumed_from=("b", 3))
+    assert "b-from-3" == other.attempt
+
+
+def test_two_launches_under_one_label_prove_nothing(tmp_path: Path) -> None:
+    """Both resumed from one checkpoint and found one label: a rank committed a step in both."""
+    saved = _train(tmp_path, "a", 1, 6, [None, None])
+    _train(tmp_path, "b", 5, 7, saved[4])
+    _train(tmp_path, "b", 5, 9, saved[4])
+
+    ran = ledger_audit("diff", tmp_path, "--format", "json")
+
+    assert 3 == ran.code
+    assert "mixed-attempt" in {one["code"] for one in ran.report["resumes"][0]["limits"]}
+
+
+def test_a_spare_that_takes_over_is_no_second_launch(tmp_path: Path) -> None:
+    """It starts in the same attempt, and goes on after the last committed step."""
+    saved = _train(tmp_path, "a", 1, 6, [None, None])
+    writers = [_writer(tmp_path, attempt="b", restored=saved[4][0], world_size=1) for _ in "12"]
+    for step, ledger in ((5, writers[0]), (6, writers[1])):
+        ledger.record(step, 0, [100 * step + n for n in range(3)], token_start=0, token_end=5)
+        ledger.commit(step)
+
+    report = ledger_audit("diff", tmp_path, "--format", "json").report
+    assert "mixed-attempt" not in {one["code"] for one in report["resumes"][0]["limits"]}
+
+
 def test_a_neighbours_cursor_hands_down_only_the_place(tmp_path: Path) -> None:
     """A cursor of another rank tells where to resume, and no counts."""
     saved = _train(tmp_path, "a", 1, 4, [None, None])

@@ -52,6 +52,8 @@ class Side:
     """Files that cannot be read, or not to their end, and hold committed steps of the window."""
     mismatched: tuple[str, ...] = ()
     """Tries whose records do not have the digest that their commit tells."""
+    relaunched: tuple[str, ...] = ()
+    """Attempts that are two launches under one label, and what shows it."""
 
     @property
     def within(self) -> pl.DataFrame:

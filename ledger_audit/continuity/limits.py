@@ -116,6 +116,8 @@ def _of_attempts(facts: Facts) -> list[Limit]:
         if attempt.is_assumed:
             text = f"no start event says where attempt {attempt.label} resumed from"
             found.append(limit("lineage-assumed", text))
+    relaunched = dict.fromkeys(text for side in windows.sides for text in side.relaunched)
+    found += [limit("mixed-attempt", text) for text in relaunched]
     for attempt in windows.resumed.attempts:
         first, after = attempt.first_step, attempt.resumed_at
         if first is not None and after is not None and first <= after:

@@ -51,6 +51,8 @@ class Attempt:
     """What the start events contradict each other about; null: nothing."""
     loaded_at: int | None = None
     """The last step that a later attempt resumed it from: committed up to it by that fact."""
+    has_several_starts: bool = False
+    """A rank said twice that it started: a spare took over, or it is two launches."""
     digest_columns: tuple[str, ...] | None = None
     """What the digests in its commits cover; null: nothing says so."""
     is_absent: bool = False
@@ -279,8 +281,16 @@ def _attempt(
         seen=frozenset(ranks["rank"]),
         disagreement=_disagreement(starts),
         is_assumed=is_assumed,
+        has_several_starts=_says_twice(events),
         digest_columns=_digest_columns(starts),
     )
+
+
+def _says_twice(events: Sequence[_Event]) -> bool:
+    """Tell whether a rank has two start events; copies of one count once."""
+    starts = [row for kind, _, _, row in events if kind == "start"]
+    told = {(row["rank"], row["time_ns"], row["data"]) for row in starts}
+    return len({rank for rank, *_ in told}) < len(told)
 
 
 def _digest_columns(starts: Sequence[Mapping[str, Any]]) -> tuple[str, ...] | None:

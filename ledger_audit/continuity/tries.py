@@ -106,6 +106,16 @@ def mismatches(
     ]
 
 
+def committed_twice(tries: pl.DataFrame, label: str) -> list[str]:
+    """Say where a rank committed a step twice: a spare that takes over goes on after the last."""
+    commits = tries.filter(kind="commit").select("rank", "step")
+    twice = commits.filter(commits.is_duplicated()).sort("step", "rank")
+    if twice.is_empty():
+        return []
+    rank, step = twice.row(0)
+    return [f"attempt {label} was launched twice: rank {rank} committed step {step} in both"]
+
+
 def steps_of(
     attempt: Attempt,
     records: pl.DataFrame,

@@ -11,7 +11,7 @@ import polars as pl
 
 from ledger_audit.continuity.frames import IS_USED, Side, arranged
 from ledger_audit.continuity.lineage import Attempt, Lineage
-from ledger_audit.continuity.tries import STEPS, mismatches, steps_of, with_fates
+from ledger_audit.continuity.tries import STEPS, committed_twice, mismatches, steps_of, with_fates
 from ledger_audit.model import Unread
 
 Read = Callable[[str, int, int | None], pl.DataFrame]
@@ -177,6 +177,7 @@ def _side(source: Source, stretches: Sequence[Stretch]) -> Side:
     records, steps = [], []
     torn: list[str] = []
     mismatched: list[str] = []
+    relaunched: list[str] = []
     for stretch in stretches:
         label = stretch.attempt.label
         tries = source.tries(label, stretch.first, stretch.last)
@@ -199,6 +200,8 @@ def _side(source: Source, stretches: Sequence[Stretch]) -> Side:
         digests = stretch.attempt.digest_columns
         if source.hashed is not None and digests == source.digest_columns:
             mismatched += mismatches(rows, tries, label, source.hashed)
+        if stretch.attempt.has_several_starts:
+            relaunched += committed_twice(tries, label)
         records.append(rows)
         steps.append(own)
     if len(records) == 1:
@@ -207,7 +210,9 @@ def _side(source: Source, stretches: Sequence[Stretch]) -> Side:
         merged = arranged(pl.concat(records or [source.none()], how="diagonal"))
     attempts = tuple(stretch.attempt for stretch in stretches)
     every = pl.concat([pl.DataFrame(schema=STEPS), *steps]).sort("step")
-    return Side(merged, every, attempts, tuple(dict.fromkeys(torn)), tuple(mismatched))
+    return Side(
+        merged, every, attempts, tuple(dict.fromkeys(torn)), tuple(mismatched), tuple(relaunched)
+    )
 
 
 def with_beyond(source: Source, side: Side, found: Sequence[tuple[Attempt, pl.DataFrame]]) -> Side:

@@ -53,6 +53,7 @@ class LedgerWriter:
         rank: index in the group that shards data.
         world_size: ranks that shard data.
         attempt: label of this launch, the same on all ranks; null: from the launcher's variables.
+            One that it resumes from gets a suffix.
         run_id: name of the run, the same in all its attempts; null: the cursor's, else the first
             attempt's label.
         restored: the cursor that the loaded checkpoint held; null: none was loaded.
@@ -100,12 +101,12 @@ class LedgerWriter:
         ship_timeout: float = 30.0,
         keep_spool: bool = False,
     ) -> None:
-        self.rank, self.world_size = int(rank), int(world_size)
+        self.rank, self.world_size = place = int(rank), int(world_size)
         self._is_logged = logged_ranks is None or self.rank in set(logged_ranks)
         self._retain, self._ship_timeout = retain, ship_timeout
         self._tries, self._has_text_ids, self._kept, self._saving = Tries(), None, [], []
         parent, problem = restored_from(restored, strict=strict)
-        self._total = first_cursor(parent, self.rank, self.world_size, attempt, run_id)
+        self._total = first_cursor(parent, resumed_from, place, attempt, run_id)
         self.attempt, self.run_id = self._total.attempt, self._total.run
         self.writer = f"r{self.rank:05d}-{secrets.token_hex(4)}"
         own, target = spool if self._is_logged else None, attempt_folder(Path(root), self.attempt)

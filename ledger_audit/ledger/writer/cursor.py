@@ -32,6 +32,8 @@ class Cursor:
     """The sum of the digests of all committed tries, as a signed 64-bit integer in text."""
     generation: int = 0
     """Resumes before the attempt."""
+    ancestors: tuple[str, ...] = ()
+    """The attempts that it resumed from, oldest first."""
     open_step: int | None = None
     """A step that was begun and not committed when the checkpoint was taken."""
     open_slots: Mapping[str, int] = field(default_factory=dict)
@@ -60,7 +62,7 @@ def cursor_of(told: "Cursor | Mapping[str, Any] | None") -> Cursor | None:
         return told
     try:
         known = {name: told[name] for name in Cursor.__dataclass_fields__ if name in told}
-        found = Cursor(**known)
+        found = Cursor(**{**known, "ancestors": tuple(known.get("ancestors", ()))})
         if not (isinstance(found.step, int) and isinstance(found.attempt, str)):
             raise TypeError("its step is no integer, or its attempt no text")
         int(found.digest)
@@ -91,15 +93,32 @@ def restored_from(
 
 
 def first_cursor(
-    parent: Cursor | None, rank: int, world_size: int, attempt: str | None, run: str | None
+    parent: Cursor | None,
+    resumed_from: tuple[str, int] | None,
+    place: tuple[int, int],
+    attempt: str | None,
+    run: str | None,
 ) -> Cursor:
     """
     Give what a launch has consumed when it begins.
 
-    It goes on counting only where the cursor of this very rank, in the same world, ended.
+    It goes on counting only where the cursor of this very rank, in the same world, ended. A label
+    that an attempt before it has already is told apart, alike on all ranks.
+
+    Args:
+        parent: the cursor that was loaded.
+        resumed_from: attempt and step, where no cursor was.
+        place: rank and world size.
+        attempt: label that was asked for; null: the launcher's.
+        run: name of the run; null: the parent's, else the label.
     """
+    rank, world_size = place
     generation = 0 if parent is None else parent.generation + 1
     label = str(attempt or launcher.attempt_label(generation, world_size))
+    if parent is not None and label in (parent.attempt, *parent.ancestors):
+        label = f"{label}-g{generation}"
+    elif parent is None and resumed_from is not None and label == str(resumed_from[0]):
+        label = f"{label}-from-{resumed_from[1]}"
     is_known = parent is not None and (parent.rank, parent.world_size) == (rank, world_size)
     known = parent if parent is not None and is_known else None
     return Cursor(
@@ -112,6 +131,7 @@ def first_cursor(
         tokens=None if known is None else known.tokens,
         digest="0" if known is None else known.digest,
         generation=generation,
+        ancestors=() if parent is None else (*parent.ancestors, parent.attempt),
     )
 
 
