@@ -8,6 +8,7 @@ import click
 
 from ledger_audit.cli.options import COLUMN, LEDGER
 from ledger_audit.cli.output import say, screen
+from ledger_audit.cli.progress import progress
 from ledger_audit.printable import counted, printable
 
 if TYPE_CHECKING:
@@ -54,7 +55,9 @@ def convert(
     from ledger_audit.ledger import conversion
 
     origin = conversion.Origin(resumed_from, world_size)
-    done = conversion.convert(source, target, columns=columns, attempt=attempt, origin=origin)
+    with progress() as told:
+        told("reading the log and writing the ledger")
+        done = conversion.convert(source, target, columns=columns, attempt=attempt, origin=origin)
     say(_told(done, target))
     return 0
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ledger_audit.cli.output import complain, say, screen, tell
+from ledger_audit.cli.progress import progress
 from ledger_audit.errors import ExitCode, UsageError
 from ledger_audit.printable import printable
 from ledger_audit.simulation.faults import DEFAULT, FAULTS
@@ -101,7 +102,9 @@ def _demonstrate(fault: str, folder: Path, *, is_kept: bool) -> int:
     from ledger_audit.simulation.process import simulate
     from ledger_audit.simulation.story import tell_job, tell_look
 
-    ran = simulate(fault, folder, has_control=is_kept)
+    with progress() as told:
+        told("training a small job, killing and resuming it")
+        ran = simulate(fault, folder, has_control=is_kept)
     account = count(ran.ledger)
     _headline("1. What was simulated")
     for paragraph in tell_job(ran, account):

@@ -7,6 +7,7 @@ import click
 
 from ledger_audit.cli.options import COLUMN, LEDGER, STREAM
 from ledger_audit.cli.output import page, screen
+from ledger_audit.cli.progress import progress
 
 
 @click.command()
@@ -59,6 +60,8 @@ def show(
         raise click.UsageError("--step shows every attempt: leave --resume away")
     told = ("ids", "spans", "epochs", "positions", "sources")
     detail = Detail(**{name: options.pop(name) for name in told})
-    window = audit.show(ledger, audit.Reading(**options), step=step, ranks=ranks)
+    with progress() as tell:
+        tell("opening the ledger")
+        window = audit.show(ledger, audit.Reading(**options), step=step, ranks=ranks)
     page(to_grid(window, detail, screen()))
     return 0
