@@ -72,7 +72,8 @@ def _record(batch: list[Line], writer: LedgerWriter) -> None:
         if any(line.get(name) is not None for line in batch)
     }
     ids = [line["sample_id"] for line in batch]
-    writer.record(first["step"], first["slot"], ids, stream=first.get("stream"), **columns)
+    place = first.get("step"), first.get("slot")
+    writer.record(*place, ids, stream=first.get("stream"), **columns)
 
 
 def _say(line: Line, data: dict[str, Any], writer: LedgerWriter) -> None:

@@ -1,0 +1,38 @@
+"""Real runs, played through the trainer's own writer, are judged as they were."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import FIXTURES
+from emitting import emit_ledger
+from native import read_lines
+from running import ledger_audit
+
+LOST_LATER = {
+    "a-lost-log-line-then-the-stream-goes-on",
+    "a-step-whose-records-are-all-lost",
+    "resumed-micro-batch-lost-from-the-log",
+}
+"""Their commits count lines that are gone: a writer that is told of fewer counts fewer."""
+
+FOLDERS = sorted(
+    path.parent for path in FIXTURES.glob("*/*/run") if path.parent.name not in LOST_LATER
+)
+
+
+def _report(*arguments: str | Path) -> dict[str, Any]:
+    ran = ledger_audit(*arguments, "--format", "json")
+    return {**ran.report, "inputs": None, "code": ran.code}
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.name)
+def test_a_run_that_the_writer_wrote_has_the_same_report(folder: Path, tmp_path: Path) -> None:
+    """Every fixture, by `diff` and, where there is a control, by `gate`; small segments."""
+    run = emit_ledger(read_lines(folder / "run"), tmp_path / "run", segment_bytes=4096)
+
+    assert _report("diff", folder / "run") == _report("diff", run)
+    if (folder / "control").exists():
+        control = emit_ledger(read_lines(folder / "control"), tmp_path / "control")
+        expected = _report("gate", folder / "control", folder / "run")
+        assert expected == _report("gate", control, run)
