@@ -15,9 +15,20 @@ from running import ledger_audit
 
 from ledger_audit import audit
 from ledger_audit.continuity.classify import WORST_EXPECTED, WORST_RESUMED
-from ledger_audit.model import Expected, Overlay, Picture, Report, Resumed, Strip, Verdict
+from ledger_audit.model import (
+    Amount,
+    Decision,
+    Expected,
+    Overlay,
+    Picture,
+    Report,
+    Resumed,
+    Strip,
+    Verdict,
+)
 from ledger_audit.printable import quoted
 from ledger_audit.report.marks import LETTERS, STYLES, VERDICTS
+from ledger_audit.report.phrases import damage_of
 from ledger_audit.report.picture import set_picture
 from ledger_audit.report.screen import Screen
 from ledger_audit.report.terminal import to_terminal
@@ -161,6 +172,24 @@ def test_the_picture_shows_what_was_found(folder: Path) -> None:
                 and (cell := getattr(strip, side)[column]) is not None
             ]
             assert any(order.index(cell) <= order.index(one.code) for cell in cells)
+
+
+@pytest.mark.parametrize(
+    ("share", "records", "told"),
+    [
+        (None, 4, "share of the epoch unknown: dataset_samples is not logged"),
+        (0.0, 0, "0 % of an epoch"),
+        (0.0, 4, "less than 0.001 % of an epoch"),
+        (0.000002, 4, "less than 0.001 % of an epoch"),
+        (0.125, 4, "12.5 % of an epoch"),
+    ],
+)
+def test_a_small_damage_is_not_called_none(share: float | None, records: int, told: str) -> None:
+    """Four samples of a trillion are more than nothing."""
+    amount, nothing = Amount(records, records, None), Amount(0, 0, None)
+    decision = Decision("go-back", "", nothing, amount, share, None)
+
+    assert damage_of(decision).endswith(f"; {told}")
 
 
 def test_every_outcome_has_a_letter_of_its_own() -> None:

@@ -30,7 +30,7 @@ def worst_of(report: Report) -> Resume | None:
 
 def reach(resume: Resume) -> str:
     """Say how far the verdict reaches, and by how many lanes."""
-    lanes = f"{resume.coverage.lanes_proven} of {counted(resume.coverage.lanes, 'lane')}"
+    lanes = f"{resume.coverage.lanes_proven:,} of {counted(resume.coverage.lanes, 'lane')}"
     if resume.through_step is None:
         return f"after {mark(resume)}; no step after it is proven"
     steps = counted(resume.through_step - resume.checkpoint_step, "step")
@@ -98,12 +98,15 @@ def damage_of(decision: Decision) -> str:
     for amount, what in ((decision.skipped, "skipped"), (decision.replayed, "replayed")):
         tokens = f" ({counted(amount.tokens, 'token')})" if amount.tokens else ""
         parts.append(f"{told(amount) if not tokens else _without_tokens(amount)}{tokens} {what}")
-    share = (
-        "share of the epoch unknown: dataset_samples is not logged"
-        if decision.epoch_share is None
-        else f"{100 * decision.epoch_share:.3g} % of an epoch"
-    )
-    return f"{', '.join(parts)}; {share}"
+    return f"{', '.join(parts)}; {_share(decision)}"
+
+
+def _share(decision: Decision) -> str:
+    share = decision.epoch_share
+    if share is None:
+        return "share of the epoch unknown: dataset_samples is not logged"
+    is_tiny = share < 0.00001 and decision.skipped.records + decision.replayed.records > 0
+    return "less than 0.001 % of an epoch" if is_tiny else f"{100 * share:.3g} % of an epoch"
 
 
 def _without_tokens(amount: Amount) -> str:
