@@ -224,6 +224,10 @@ class Coverage:
     lanes_proven: int
 
 
+COMMITTED = "committed"
+"""The cell of work before the checkpoint that the resumed attempt went on from."""
+
+
 @dataclass(frozen=True)
 class Strip:
     """What neighbouring ranks did, column by column of a picture."""
@@ -272,7 +276,7 @@ class Resume:
     findings: tuple[Finding, ...]
     limits: tuple[Limit, ...]
     fingerprint_changes: tuple[tuple[str, Any, Any], ...]
-    picture: Picture
+    picture: Picture = Picture((), ())
     read_steps: tuple[int, int] | None = None
     """First and last step of the window that was read; null: everything was."""
     first_divergence: int | None = None

@@ -53,7 +53,7 @@ def judge(source: Source, index: int, contract: Contract, reading: Reading) -> R
         audited = _audited(wider, source, index, contract, narrow)
     if audited.needs_more:
         return _judge(_whole_windows(source, index), source, index, contract, around)
-    return replace(audited.report, read_steps=(max(0, first), last))
+    return replace(audited.told(), read_steps=(max(0, first), last))
 
 
 def judge_by_control(
@@ -88,7 +88,7 @@ def judge_by_control(
         windows = _whole_windows(run, index, reference)
         own = Circumstances(has_commits=run.has_commits)
         resumes.append(_judge(windows, run, index, contract, own))
-    return replace(audited.report, first_divergence=divergence), resumes
+    return replace(audited.told(), first_divergence=divergence), resumes
 
 
 def _agrees(control: Side, run: Source, index: int) -> bool:
@@ -116,12 +116,13 @@ def _whole_windows(source: Source, index: int, control: Side | None = None) -> W
 def _judge(
     windows: Windows, source: Source, index: int, contract: Contract, around: Circumstances
 ) -> Resume:
-    report = _audited(windows, source, index, contract, around).report
-    if index > 1 and any(epoch.is_broken and epoch.missing for epoch in report.later_epochs):
+    audited = _audited(windows, source, index, contract, around)
+    later = audited.report.later_epochs
+    if index > 1 and any(epoch.is_broken and epoch.missing for epoch in later):
         # an epoch may miss what an earlier resume skipped, which is no fault of this one
         around = replace(around, skipped_before=_skipped_before(source, index, contract))
-        report = _audited(windows, source, index, contract, around).report
-    return report
+        audited = _audited(windows, source, index, contract, around)
+    return audited.told()
 
 
 def _skipped_before(source: Source, index: int, contract: Contract) -> pl.DataFrame:

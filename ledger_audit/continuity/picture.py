@@ -12,15 +12,12 @@ import polars as pl
 from ledger_audit.continuity.classify import WORST_EXPECTED, WORST_RESUMED, Classified
 from ledger_audit.continuity.frames import IS_USED
 from ledger_audit.continuity.windows import Windows
-from ledger_audit.model import Overlay, Picture, Resumed, Strip
+from ledger_audit.model import COMMITTED, Overlay, Picture, Resumed, Strip
 
 MOST_BEFORE = 12
 """Columns before the checkpoint: nothing is judged there."""
 MOST_AFTER = 160
 MOST_STRIPS = 64
-
-COMMITTED = "committed"
-"""The cell of work before the checkpoint that the resumed attempt went on from."""
 
 _UNEXPECTED = WORST_RESUMED.index(Resumed.UNEXPECTED)
 _SEVERITY = [

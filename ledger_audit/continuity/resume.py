@@ -55,6 +55,13 @@ class Audited:
     report: Resume
     facts: Facts
     classified: Classified
+    disordered: pl.DataFrame
+    """Rows of the resumed window that are out of order."""
+
+    def told(self) -> Resume:
+        """Give the report with its picture, which no audit on the way needs."""
+        windows = self.facts.known.windows
+        return replace(self.report, picture=draw(windows, self.classified, self.disordered))
 
     @property
     def needs_more(self) -> bool:
@@ -112,7 +119,7 @@ def audit_resume(
         clauses=clauses,
         verdict=Verdict.worst([clause.verdict for clause in clauses]),
     )
-    return Audited(report, facts, classified)
+    return Audited(report, facts, classified, disordered)
 
 
 def _report(
@@ -141,7 +148,6 @@ def _report(
         findings=tuple(_findings(classified, disordered, facts.known.columns)),
         limits=evidence.limits,
         fingerprint_changes=_fingerprint_changes(windows),
-        picture=draw(windows, classified, disordered),
     )
 
 

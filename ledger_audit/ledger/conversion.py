@@ -21,7 +21,7 @@ from ledger_audit.ledger.data_indices import rank_of
 from ledger_audit.ledger.foreign import ARROW_MESSAGE
 from ledger_audit.ledger.matching import located
 from ledger_audit.ledger.opening import open_ledger
-from ledger_audit.ledger.reader import Ledger
+from ledger_audit.ledger.reader import Ledger, refuse_reversed_spans
 from ledger_audit.ledger.schema import FORMAT, SAMPLE_ID, USED
 from ledger_audit.ledger.segment import (
     OpenSegment,
@@ -188,14 +188,7 @@ def _check(samples: pl.DataFrame, name: str) -> None:
                 f"{name}: a record has a null {column!r}",
                 hint="every record needs rank and sample_id, every used one step and slot too",
             )
-    reversed_spans = used.filter(pl.col("token_end") < pl.col("token_start"))
-    if reversed_spans.height:
-        row = reversed_spans.row(0, named=True)
-        raise UnreadableError(
-            f"{name}: sample {row[SAMPLE_ID]} in step {row['step']} has the span "
-            f"[{row['token_start']}, {row['token_end']}): 'token_end' precedes 'token_start'",
-            hint="spans are half-open ranges of tokens: [token_start, token_end)",
-        )
+    refuse_reversed_spans(used, name)
 
 
 def _check_agreement(rows: _Rows, origin: Origin) -> None:

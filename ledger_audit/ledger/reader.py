@@ -195,6 +195,17 @@ def _sound(rows: pl.DataFrame, name: str) -> pl.DataFrame:
                 f"{name}: a used record has a null {column!r}",
                 hint="every used record needs rank, step, slot and sample_id",
             )
+    refuse_reversed_spans(rows, name)
+    return rows
+
+
+def refuse_reversed_spans(rows: pl.DataFrame, name: str) -> None:
+    """
+    Refuse used records whose span ends before it begins.
+
+    Raises:
+        UnreadableError: there is one.
+    """
     reversed_spans = rows.filter(pl.col("token_end") < pl.col("token_start"))
     if reversed_spans.height:
         row = reversed_spans.row(0, named=True)
@@ -203,7 +214,6 @@ def _sound(rows: pl.DataFrame, name: str) -> pl.DataFrame:
             f"[{row['token_start']}, {row['token_end']}): 'token_end' precedes 'token_start'",
             hint="spans are half-open ranges of tokens: [token_start, token_end)",
         )
-    return rows
 
 
 def _once(rows: pl.DataFrame, name: str) -> pl.DataFrame:

@@ -2,9 +2,7 @@
 
 from collections.abc import Mapping
 
-from ledger_audit.model import Expected, Overlay, Resumed, Verdict
-
-COMMITTED = "committed"
+from ledger_audit.model import COMMITTED, Expected, Overlay, Resumed, Verdict
 
 LETTERS: Mapping[str, str] = {
     Resumed.REPLAYED: "R",

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 
 from rich.text import Text
 
-from ledger_audit.model import Picture, Strip
-from ledger_audit.report.marks import COMMITTED, LETTERS, STYLES
+from ledger_audit.model import COMMITTED, Picture, Strip
+from ledger_audit.report.marks import LETTERS, STYLES
 
 MOST_BANDS = 12
 TICK = 10
@@ -68,15 +68,13 @@ def _fold(strips: Sequence[Strip]) -> Strip:
     return Strip(
         (strips[0].ranks[0], strips[-1].ranks[1]),
         sum(strip.count for strip in strips),
-        tuple(
-            _worst(cells, range(len(cells)))
-            for cells in zip(*(strip.reference for strip in strips), strict=True)
-        ),
-        tuple(
-            _worst(cells, range(len(cells)))
-            for cells in zip(*(strip.resumed for strip in strips), strict=True)
-        ),
+        _folded([strip.reference for strip in strips]),
+        _folded([strip.resumed for strip in strips]),
     )
+
+
+def _folded(lines: Sequence[Cells]) -> Cells:
+    return tuple(_worst(cells, range(len(cells))) for cells in zip(*lines, strict=True))
 
 
 def _worst(cells: Cells, group: range) -> str | None:
