@@ -62,8 +62,8 @@ def diff(
     Judge every resume of LEDGER by the work that the failure rolled back.
 
     LEDGER is a ledger's folder, several of them (node-local disks), or a foreign log: JSON Lines,
-    CSV, TSV (also gzipped), Parquet or Arrow with at least rank, step, slot and sample_id, or OLMo's
-    data-indices. A quoted pattern names several files of one log.
+    CSV, TSV (also gzipped), Parquet or Arrow with at least rank, step, slot and sample_id, or the
+    data-indices of OLMo. A quoted pattern names several files of one log.
     """
     from ledger_audit import audit
     from ledger_audit.waiting import wait_for
