@@ -72,7 +72,9 @@ def diff(
         raise click.UsageError("--post and --checkpoint-step belong together")
     if post is not None and options["awaited"] is not None:
         raise click.UsageError("--wait follows a ledger: it does not go with --post")
-    contract = audit.DIFF.with_terms(options.pop("order"), options.pop("waived"))
+    contract = audit.DIFF.with_terms(
+        default="relative", order=options.pop("order"), waived=options.pop("waived")
+    )
     options["after"] = max(options["after"], options["awaited"] or 0)
     reading = audit.Reading(**options)
     with progress() as told:

@@ -29,7 +29,9 @@ def gate(
     """
     from ledger_audit import audit
 
-    contract = audit.GATE.with_terms(options.pop("order"), options.pop("waived"))
+    contract = audit.GATE.with_terms(
+        default="step", order=options.pop("order"), waived=options.pop("waived")
+    )
     reading = audit.Reading(full=True, **options)
     with progress() as told:
         report = audit.gate([control], [run], reading, contract, told)

@@ -1,47 +1,142 @@
 """
-Turns what was found into a verdict, clause by clause.
+The contract: what the stream promises, term by term; docs/contract.md tells the same for people.
 
-`broken` beats `unproven` beats `continuous`; what is not proven by evidence is never continuous.
+A file of terms is read by `contract_file`, which checks it against these very classes.
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
-from ledger_audit.continuity.order import Disorder
-from ledger_audit.model import (
-    Amount,
-    Clause,
-    ClauseName,
-    Expected,
-    LaterEpoch,
-    Limit,
-    Order,
-    Overlay,
-    Positions,
-    Resumed,
-    Verdict,
-)
-from ledger_audit.printable import counted
+from annotated_types import Ge, Len
+
+from ledger_audit.model import Limit, Order
+
+Promise = Literal["exactly-once", "bounded-replay", "at-least-once", "resampled"]
+Text = Annotated[str, Len(1)]
+Amount = Annotated[int, Ge(0)]
+Number = Annotated[int, Ge(1)]
+
+
+@dataclass(frozen=True)
+class Bound:
+    """The most that one resume may replay; what is null is not bounded."""
+
+    samples: Amount | None = None
+    tokens: Amount | None = None
+    steps: Amount | None = None
+    """Resumed steps that hold a replayed record."""
+
+
+@dataclass(frozen=True)
+class Allowance:
+    """One thing that breaks or blocks nothing, and why."""
+
+    reason: Text
+    finding: Text | None = None
+    """An outcome that is forgiven up to `at_most` records a resume."""
+    at_most: Amount | None = None
+    limit: Text | None = None
+    """A limit that blocks nothing."""
+    change: Text | None = None
+    """A fingerprint key that may change."""
+
+
+@dataclass(frozen=True)
+class IdList:
+    """A file of sample ids."""
+
+    file: Path
+    name: str | None = None
+    """For people; null: the file's name."""
+    column: Text = "sample_id"
+    """The column of ids, where the file has columns."""
+    source: Text | None = None
+    """The ids are of this source; null: the file's column `source` says, or they are of any."""
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """What is promised of ranks."""
+
+    may_change: bool = True
+    sampled: tuple[Amount, ...] | None = None
+    """The ranks that write a ledger; what others did is not asked. Null: all."""
+
+
+@dataclass(frozen=True)
+class Fingerprints:
+    """What must be as it was before the resume."""
+
+    must_match: tuple[Text, ...] = ()
+    """Keys; `*` is every key that can change the order."""
+    restore_first: bool = False
+    """The loader's state is restored before its iterator is made, with one fingerprint."""
+
+
+@dataclass(frozen=True)
+class Minimum:
+    """Whole steps without which nothing is to be proven."""
+
+    reference_steps: Number | None = None
+    resumed_steps: Number | None = None
 
 
 @dataclass(frozen=True)
 class Contract:
-    """What the stream promises: exactly once, in the given order, with nothing foreign in it."""
+    """What the stream promises; by default each sample exactly once, in the reference's order."""
 
-    order: Order
-    waived: frozenset[str] = frozenset()
-    """Limits that block nothing."""
+    promise: Promise = "exactly-once"
+    bounded_replay: Bound | None = None
+    order: Order | None = None
+    """Null: what the command asks for."""
+    placement: Literal["free", "kept"] = "free"
+    """`kept`: every record at the rank and slot that the reference has it at."""
+    token_overlap: Amount | None = None
+    """Tokens that neighbouring spans share by design; null: one where packing changed."""
+    shuffle_buffer: Amount = 0
+    """Sequences of each rank that a restart may lose."""
+    repeats: Mapping[str, Number] = field(default_factory=dict)
+    """Source → uses of a sample in one pass; `*` is every other source."""
+    held_out: tuple[Text, ...] = ()
+    """Streams whose samples are forbidden in training."""
+    forbid: tuple[IdList, ...] = ()
+    only: tuple[IdList, ...] = ()
+    """Where there are any, every training sample must be in one of them."""
+    ranks: Ranks = Ranks()
+    fingerprint: Fingerprints = Fingerprints()
+    minimum: Minimum = Minimum()
+    allow: tuple[Allowance, ...] = ()
+    file: str | None = None
+    """Where the terms stand; null: they are the defaults and the flags."""
 
-    def told(self) -> dict[str, object]:
+    @property
+    def waived(self) -> frozenset[str]:
+        """Limits that block nothing."""
+        return frozenset(one.limit for one in self.allow if one.limit is not None)
+
+    def told(self) -> dict[str, Any]:
         """Give the contract as the report shows it."""
-        return {
-            "promise": "exactly-once",
-            "order": self.order,
-            "allow_unproven": sorted(self.waived),
-        }
+        told = asdict(self)
+        for each in (*told["forbid"], *told["only"]):
+            each["file"] = str(each["file"])
+        return {**told, "allow_unproven": sorted(self.waived)}
 
-    def with_terms(self, order: Order | None, waived: frozenset[str]) -> "Contract":
-        """Give the same contract with another order, if one is asked for, and waived limits."""
-        return replace(self, order=order or self.order, waived=waived)
+    def with_terms(
+        self, *, default: Order, order: Order | None = None, waived: Sequence[str] = ()
+    ) -> "Contract":
+        """
+        Give the same contract as flags change it.
+
+        Args:
+            default: the order that the command asks for where nothing else is said.
+            order: another order than the contract's, if one is asked for.
+            waived: limits that block nothing.
+        """
+        flags = tuple(Allowance("--allow-unproven", limit=one) for one in sorted(waived))
+        promised = "none" if self.promise == "resampled" else default
+        return replace(self, order=order or self.order or promised, allow=(*self.allow, *flags))
 
     def waive(self, limits: tuple[Limit, ...]) -> tuple[Limit, ...]:
         """Mark the limits that block nothing; they stay in the report."""
@@ -50,103 +145,3 @@ class Contract:
 
 DIFF = Contract(order="relative")
 GATE = Contract(order="step")
-
-NOTHING_HOLDS = (
-    "mixed-attempt",
-    "resume-step-mismatch",
-    "parent-missing",
-    "lineage-assumed",
-    "digest-mismatch",
-)
-"""Limits under which nothing found can be trusted: the windows themselves may be wrong."""
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """All that a verdict is made of."""
-
-    resumed: dict[Resumed, Amount]
-    expected: dict[Expected, Amount]
-    overlays: dict[Overlay, Amount | None]
-    positions: Positions | None
-    later_epochs: tuple[LaterEpoch, ...]
-    disorder: Disorder
-    did_nothing: bool
-    """The resumed attempt ended without a record while the reference holds some."""
-    limits: tuple[Limit, ...]
-
-
-def judge(contract: Contract, evidence: Evidence) -> tuple[Clause, ...]:
-    """Judge every clause of the contract."""
-    faults = {
-        ClauseName.PROMISE: _promise(evidence),
-        ClauseName.ORDER: _order(contract, evidence),
-        ClauseName.UNEXPECTED: _counted(
-            evidence.resumed[Resumed.UNEXPECTED], "not in the reference"
-        ),
-        ClauseName.DRIFT: _drift(evidence.positions),
-    }
-    limits = [one for one in evidence.limits if not one.is_waived]
-    nothing_holds = [one for one in limits if one.code in NOTHING_HOLDS]
-    clauses = []
-    for name, fault in faults.items():
-        blocking = [one for one in limits if name in one.blocks]
-        waived = [one.code for one in evidence.limits if one.is_waived and name in one.blocks]
-        if nothing_holds:
-            clauses.append(Clause(name, Verdict.UNPROVEN, nothing_holds[0].text))
-        elif fault:
-            clauses.append(Clause(name, Verdict.BROKEN, "; ".join(fault)))
-        elif blocking:
-            clauses.append(Clause(name, Verdict.UNPROVEN, blocking[0].text))
-        else:
-            clauses.append(Clause(name, Verdict.CONTINUOUS, _fine(waived)))
-    return tuple(clauses)
-
-
-def _fine(waived: list[str]) -> str:
-    return f"nothing found; allowed unproven: {', '.join(waived)}" if waived else "nothing found"
-
-
-def _promise(evidence: Evidence) -> list[str]:
-    found = []
-    for outcome in (Resumed.REPLAYED, Resumed.DUPLICATED):
-        found += _counted(evidence.resumed[outcome], str(outcome))
-    found += _counted(evidence.expected[Expected.SKIPPED], "skipped")
-    positions = evidence.positions
-    if positions is not None and positions.repeated:
-        found.append(f"{counted(positions.repeated, 'position')} repeated")
-    if positions is not None and (positions.holes or 0) > positions.lost:
-        found.append(f"{counted(positions.holes or 0, 'position')} left out")
-    found += [told_epoch(one) for one in evidence.later_epochs if one.is_broken]
-    if evidence.did_nothing:
-        found.append("the resumed attempt ended without using anything")
-    return found
-
-
-def _order(contract: Contract, evidence: Evidence) -> list[str]:
-    found = evidence.disorder
-    if not found.records or not found.is_proven:
-        return []
-    what = {"step": "at another step than in the reference", "relative": "out of order"}
-    return [f"{counted(found.records, 'record')} {what[contract.order]}"]
-
-
-def told_epoch(epoch: LaterEpoch) -> str:
-    """Tell what is wrong with an epoch that was over after the resume."""
-    parts = []
-    if epoch.missing:
-        parts.append(f"misses {counted(epoch.missing, 'sample')}")
-    if epoch.repeated:
-        parts.append(f"repeats {epoch.repeated} beyond its padding")
-    of = "" if epoch.source is None else f" of {epoch.source}"
-    return f"epoch {epoch.epoch}{of} {' and '.join(parts)}"
-
-
-def _drift(positions: Positions | None) -> list[str]:
-    if positions is None or not positions.drift:
-        return []
-    return [f"{counted(positions.drift, 'position')} with another sample than before"]
-
-
-def _counted(amount: Amount, what: str) -> list[str]:
-    return [f"{counted(amount.records, 'record')} {what}"] if amount.records else []

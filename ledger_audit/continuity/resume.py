@@ -8,7 +8,8 @@ import polars as pl
 from ledger_audit.continuity import limits as limit_rules
 from ledger_audit.continuity.align import align
 from ledger_audit.continuity.classify import Classified, classify
-from ledger_audit.continuity.contract import Contract, Evidence, judge
+from ledger_audit.continuity.clauses import Evidence, judge
+from ledger_audit.continuity.contract import Contract
 from ledger_audit.continuity.facts import Facts, gather, sequences
 from ledger_audit.continuity.findings import amount, outcome_amounts, runs
 from ledger_audit.continuity.frames import IS_USED
@@ -90,15 +91,16 @@ def audit_resume(
     to_attempt: str,
 ) -> Audited:
     """Follow the records of one resume from its windows to a verdict."""
+    order = contract.order or "relative"
     facts = gather_facts(windows)
-    classified = classify(facts, contract.order)
+    classified = classify(facts, order)
     disordered = out_of_order(classified.resumed, facts.known.windows)
     positions = audit_positions(facts)
     later = audit_later_epochs(
         facts, is_narrow=around.is_narrow, skipped_before=around.skipped_before
     )
     moved = classified.resumed.filter(pl.col("worst") == Resumed.MOVED)["record"].n_unique()
-    unordered = disorder(contract.order, moved, disordered["record"].n_unique(), facts)
+    unordered = disorder(order, moved, disordered["record"].n_unique(), facts)
     limits = limit_rules.find_limits(facts, classified, positions, later, unordered, around)
     columns = facts.known.columns
     evidence = Evidence(

@@ -1,0 +1,41 @@
+"""What a claim is worth: each of its numbers beside what the ledger proves."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+Agreement = Literal["agrees", "contradicts", "not-compared"]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One number of a claim, as one or several ranks say it."""
+
+    key: str
+    """Where it stands in the state, dotted."""
+    ranks: tuple[tuple[int, int], ...]
+    """Closed ranges of the ranks for which claimed and found are these."""
+    claimed: int
+    found: int | None
+    """What committed updates had consumed, in the claim's unit; null: it cannot be told."""
+    unit: str | None
+    agreement: Agreement
+    text: str
+    """One plain sentence with the arithmetic."""
+
+
+@dataclass(frozen=True)
+class ClaimFacts:
+    """All that a checkpoint claims, compared."""
+
+    agreement: Agreement
+    """`contradicts` beats `agrees` beats `not-compared`."""
+    readers: tuple[str, ...]
+    """Whose states they are, for people."""
+    comparisons: tuple[Comparison, ...]
+    ahead: int | None
+    """Sequences of all ranks that a resume from it would skip; negative: replay; null: no number
+    of the claim says."""
+    text: str
+    """One sentence: what it says, what is proven, and what a resume from it would do."""
+    notes: tuple[str, ...] = ()
+    """What a resume from it needs beside it."""
