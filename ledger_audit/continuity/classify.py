@@ -9,9 +9,11 @@ from dataclasses import dataclass
 import polars as pl
 
 from ledger_audit.continuity import declared
+from ledger_audit.continuity.contract import Contract
 from ledger_audit.continuity.facts import Facts
 from ledger_audit.continuity.frames import IS_USED, SEQUENCE
 from ledger_audit.continuity.frontier import moved_past
+from ledger_audit.continuity.repeats import within_declared
 from ledger_audit.model import Expected, Order, Resumed
 
 WORST_RESUMED = (
@@ -46,11 +48,19 @@ class Classified:
     """RECORDS of the reference with `outcome`, `worst`, `beyond_end`."""
 
 
-def classify(facts: Facts, order: Order) -> Classified:
-    """Give every record of both windows its outcome; what was looked up beyond them gets none."""
-    resumed = _with_worst(_resumed(facts, order), [str(one) for one in WORST_RESUMED])
-    expected = _with_worst(_expected(facts, order), [str(one) for one in WORST_EXPECTED])
-    return Classified(resumed, expected)
+def classify(facts: Facts, contract: Contract) -> Classified:
+    """
+    Give every record of both windows its outcome; what was looked up beyond them gets none.
+
+    Where the contract lets samples be drawn anew, nothing was promised of any of them: what has
+    no match is fresh, and what is not seen again is pending.
+    """
+    resumed = _resumed(facts, contract)
+    expected = _expected(facts, contract.order or "relative", is_drawn=contract.draws_anew)
+    return Classified(
+        _with_worst(resumed, [str(one) for one in WORST_RESUMED]),
+        _with_worst(expected, [str(one) for one in WORST_EXPECTED]),
+    )
 
 
 def _with_worst(rows: pl.DataFrame, severity: list[str]) -> pl.DataFrame:
@@ -71,7 +81,7 @@ def _with_worst(rows: pl.DataFrame, severity: list[str]) -> pl.DataFrame:
     )
 
 
-def _resumed(facts: Facts, order: Order) -> pl.DataFrame:
+def _resumed(facts: Facts, contract: Contract) -> pl.DataFrame:
     rows = facts.resumed.filter(~pl.col("beyond"))
     matched = pl.col("ref").is_not_null()
     repeat = pl.col("consumed") | pl.col("used_before") | pl.col("in_reference")
@@ -80,12 +90,14 @@ def _resumed(facts: Facts, order: Order) -> pl.DataFrame:
         (~IS_USED, Resumed.VOID),
         (matched & (pl.col("ref_step") == pl.col("step")), Resumed.IN_PLACE),
         (matched, Resumed.MOVED),
+        (pl.lit(contract.draws_anew), Resumed.FRESH),
         (pl.col("tail") & _is_padded(facts), Resumed.PADDING),
+        (repeat & within_declared(facts, contract.repeats), Resumed.FRESH),
         (repeat & _may_be_padding(facts), Resumed.REPEAT_UNEXPLAINED),
         (repeat & ~proven, Resumed.REPEAT_UNEXPLAINED),
         (pl.col("consumed"), Resumed.REPLAYED),
         (repeat, Resumed.DUPLICATED),
-        (_is_unexpected(facts, order), Resumed.UNEXPECTED),
+        (_is_unexpected(facts, contract.order or "relative"), Resumed.UNEXPECTED),
     ]
     return rows.with_columns(
         outcome=_first_of(branches, Resumed.FRESH),
@@ -171,7 +183,7 @@ def _is_unexpected(facts: Facts, order: Order) -> pl.Expr:
     return pl.col("covered") & ~pl.col("short_before") & ~beyond_end & ~excused
 
 
-def _expected(facts: Facts, order: Order) -> pl.DataFrame:
+def _expected(facts: Facts, order: Order, *, is_drawn: bool) -> pl.DataFrame:
     windows = facts.known.windows
     rows = facts.reference.filter(~pl.col("beyond")).join(
         moved_past(facts, by_place=order != "none"), on="order", how="left", maintain_order="left"
@@ -184,7 +196,7 @@ def _expected(facts: Facts, order: Order) -> pl.DataFrame:
         declared=declared.named(windows.resumed.attempts, windows),
         spare=_is_spare_repeat(facts),
     )
-    left = ~pl.col("matched") & ~pl.col("declared")
+    left = ~pl.col("matched") & ~pl.col("declared") & ~pl.lit(is_drawn)
     allowed = facts.reference_recipe.largest_padding(facts.size)
     is_spare = left & pl.col("spare")
     if rows.select(is_spare.any()).item():

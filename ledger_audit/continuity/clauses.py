@@ -4,14 +4,17 @@ Turns what was found into a verdict, clause by clause.
 `broken` beats `unproven` beats `continuous`; what is not proven by evidence is never continuous.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from ledger_audit.continuity.contract import Contract
 from ledger_audit.continuity.order import Disorder
+from ledger_audit.continuity.tolerance import Excuse, Tolerance
 from ledger_audit.model import (
     Amount,
     Clause,
     ClauseName,
+    Draws,
     Expected,
     LaterEpoch,
     Limit,
@@ -45,61 +48,144 @@ class Evidence:
     did_nothing: bool
     """The resumed attempt ended without a record while the reference holds some."""
     limits: tuple[Limit, ...]
+    replayed_steps: int = 0
+    """Resumed steps that hold a replayed record."""
+    ranks: int = 1
+    """Ranks of the resumed attempt."""
+    skipped_by_rank: Mapping[int, int] = field(default_factory=dict)
+    """Rank → skipped sequences."""
+    draws: Draws | None = None
+    """Only where the contract lets samples be drawn anew."""
+    others: Mapping[ClauseName, tuple[str, ...]] = field(default_factory=dict)
+    """What breaks the clauses that are about more than records of the windows."""
+
+
+@dataclass(frozen=True)
+class _Faults:
+    """What breaks a clause, and what would but for the contract."""
+
+    broken: list[str] = field(default_factory=list)
+    allowed: list[str] = field(default_factory=list)
+
+    def add(self, text: str, excuse: str | None) -> None:
+        """Note something found, and why it is allowed; null: it is not."""
+        if excuse is None:
+            self.broken.append(text)
+        else:
+            self.allowed.append(f"{text}, allowed: {excuse}")
+
+
+def clauses_of(contract: Contract) -> tuple[ClauseName, ...]:
+    """Give the clauses that a contract judges, in the order of reports."""
+    asked = {
+        ClauseName.PROMISE: True,
+        ClauseName.ORDER: True,
+        ClauseName.UNEXPECTED: True,
+        ClauseName.DRIFT: True,
+        ClauseName.PLACEMENT: contract.placement == "kept",
+        ClauseName.FORBIDDEN: contract.forbids,
+        ClauseName.RANKS: not contract.ranks.may_change,
+        ClauseName.FINGERPRINT: contract.asks_fingerprint,
+    }
+    return tuple(name for name, is_asked in asked.items() if is_asked)
 
 
 def judge(contract: Contract, evidence: Evidence) -> tuple[Clause, ...]:
     """Judge every clause of the contract."""
-    faults = {
-        ClauseName.PROMISE: _promise(evidence),
-        ClauseName.ORDER: _order(contract, evidence),
-        ClauseName.UNEXPECTED: _counted(
-            evidence.resumed[Resumed.UNEXPECTED], "not in the reference"
-        ),
-        ClauseName.DRIFT: _drift(evidence.positions),
-    }
+    replayed = evidence.resumed[Resumed.REPLAYED]
+    tolerance = Tolerance(contract, replayed, evidence.replayed_steps, evidence.ranks)
     limits = [one for one in evidence.limits if not one.is_waived]
     nothing_holds = [one for one in limits if one.code in NOTHING_HOLDS]
     clauses = []
-    for name, fault in faults.items():
+    for name in clauses_of(contract):
+        faults = _faults(name, contract, evidence, tolerance)
         blocking = [one for one in limits if name in one.blocks]
-        waived = [one.code for one in evidence.limits if one.is_waived and name in one.blocks]
+        waived = [one for one in evidence.limits if one.is_waived and name in one.blocks]
         if nothing_holds:
             clauses.append(Clause(name, Verdict.UNPROVEN, nothing_holds[0].text))
-        elif fault:
-            clauses.append(Clause(name, Verdict.BROKEN, "; ".join(fault)))
+        elif faults.broken:
+            clauses.append(Clause(name, Verdict.BROKEN, "; ".join(faults.broken)))
         elif blocking:
             clauses.append(Clause(name, Verdict.UNPROVEN, blocking[0].text))
         else:
-            clauses.append(Clause(name, Verdict.CONTINUOUS, _fine(waived)))
+            clauses.append(Clause(name, Verdict.CONTINUOUS, _fine(faults.allowed, waived)))
     return tuple(clauses)
 
 
-def _fine(waived: list[str]) -> str:
-    return f"nothing found; allowed unproven: {', '.join(waived)}" if waived else "nothing found"
+def _fine(allowed: list[str], waived: list[Limit]) -> str:
+    parts = allowed or ["nothing found"]
+    if waived:
+        told = [one.code if one.reason is None else f"{one.code} ({one.reason})" for one in waived]
+        parts = [*parts, f"allowed unproven: {', '.join(told)}"]
+    return "; ".join(parts)
 
 
-def _promise(evidence: Evidence) -> list[str]:
-    found = []
-    for outcome in (Resumed.REPLAYED, Resumed.DUPLICATED):
-        found += _counted(evidence.resumed[outcome], str(outcome))
-    found += _counted(evidence.expected[Expected.SKIPPED], "skipped")
+def _faults(
+    name: ClauseName, contract: Contract, evidence: Evidence, tolerance: Tolerance
+) -> _Faults:
+    faults = _Faults()
+    if name == ClauseName.PROMISE and contract.draws_anew:
+        _draws(faults, evidence.draws)
+    elif name == ClauseName.PROMISE:
+        _promise(faults, evidence, tolerance)
+    elif name == ClauseName.ORDER:
+        _order(faults, contract, evidence.disorder, tolerance)
+    elif name == ClauseName.UNEXPECTED:
+        unexpected = evidence.resumed[Resumed.UNEXPECTED]
+        _count(faults, unexpected, "not in the reference", tolerance.of(Resumed.UNEXPECTED))
+    elif name == ClauseName.DRIFT and evidence.positions is not None:
+        if drift := evidence.positions.drift:
+            faults.add(f"{counted(drift, 'position')} with another sample than before", None)
+    elif name == ClauseName.PLACEMENT:
+        misplaced = evidence.overlays[Overlay.MISPLACED] or Amount(0, 0, None)
+        _count(faults, misplaced, "at another rank or slot", tolerance.of(Overlay.MISPLACED))
+    for text in evidence.others.get(name, ()):
+        faults.add(text, None)
+    return faults
+
+
+def _promise(faults: _Faults, evidence: Evidence, tolerance: Tolerance) -> None:
+    replayed, again = evidence.resumed[Resumed.REPLAYED], evidence.resumed[Resumed.DUPLICATED]
+    _count(faults, replayed, str(Resumed.REPLAYED), tolerance.replayed_records)
+    _count(faults, again, str(Resumed.DUPLICATED), tolerance.of(Resumed.DUPLICATED))
+    skipped = evidence.expected[Expected.SKIPPED]
+    excuse = tolerance.skip(skipped.records, evidence.skipped_by_rank)
+    _count(faults, skipped, "skipped", lambda _: excuse)
     positions = evidence.positions
     if positions is not None and positions.repeated:
-        found.append(f"{counted(positions.repeated, 'position')} repeated")
-    if positions is not None and (positions.holes or 0) > positions.lost:
-        found.append(f"{counted(positions.holes or 0, 'position')} left out")
-    found += [told_epoch(one) for one in evidence.later_epochs if one.is_broken]
+        text = f"{counted(positions.repeated, 'position')} repeated"
+        faults.add(text, tolerance.replay(positions.repeated))
+    holes = 0 if positions is None else positions.holes or 0
+    if positions is not None and holes > positions.lost:
+        lanes = evidence.skipped_by_rank if skipped.records >= holes else None
+        text = f"{counted(holes, 'position')} left out"
+        faults.add(text, tolerance.skip(holes, lanes))
+    for epoch in evidence.later_epochs:
+        if epoch.is_broken:
+            faults.add(told_epoch(epoch), tolerance.epoch(epoch))
     if evidence.did_nothing:
-        found.append("the resumed attempt ended without using anything")
-    return found
+        faults.add("the resumed attempt ended without using anything", None)
 
 
-def _order(contract: Contract, evidence: Evidence) -> list[str]:
-    found = evidence.disorder
+def _draws(faults: _Faults, draws: Draws | None) -> None:
+    if draws is None:
+        return
+    if draws.reproduces is not None:
+        text = f"the draws of attempt {draws.reproduces} again, from its start: the seed stayed"
+        faults.add(text, None)
+    elif draws.expected_repeats is not None:
+        told = f"{draws.repeats:,} of {counted(draws.records, 'draw')} repeat a sample"
+        faults.add(f"{told}, {draws.expected_repeats:,.1f} expected", "drawn anew")
+
+
+def _order(faults: _Faults, contract: Contract, found: Disorder, tolerance: Tolerance) -> None:
     if not found.records or not found.is_proven:
-        return []
-    what = {"step": "at another step than in the reference", "relative": "out of order"}
-    return [f"{counted(found.records, 'record')} {what[contract.order or 'relative']}"]
+        return
+    what, code = {
+        "step": ("at another step than in the reference", str(Resumed.MOVED)),
+        "relative": ("out of order", str(Overlay.OUT_OF_ORDER)),
+    }[contract.order or "relative"]
+    faults.add(f"{counted(found.records, 'record')} {what}", tolerance.of(code)(found.records))
 
 
 def told_epoch(epoch: LaterEpoch) -> str:
@@ -113,11 +199,6 @@ def told_epoch(epoch: LaterEpoch) -> str:
     return f"epoch {epoch.epoch}{of} {' and '.join(parts)}"
 
 
-def _drift(positions: Positions | None) -> list[str]:
-    if positions is None or not positions.drift:
-        return []
-    return [f"{counted(positions.drift, 'position')} with another sample than before"]
-
-
-def _counted(amount: Amount, what: str) -> list[str]:
-    return [f"{counted(amount.records, 'record')} {what}"] if amount.records else []
+def _count(faults: _Faults, amount: Amount, what: str, excuse: Excuse) -> None:
+    if amount.records:
+        faults.add(f"{counted(amount.records, 'record')} {what}", excuse(amount.records))

@@ -15,6 +15,7 @@ from ledger_audit.continuity.divergence import first_divergence
 from ledger_audit.continuity.frames import IS_USED, Side
 from ledger_audit.continuity.limits import Circumstances
 from ledger_audit.continuity.resume import Audited, audit_resume, gather_facts
+from ledger_audit.continuity.terms import asked_of
 from ledger_audit.continuity.windows import Source, Windows
 from ledger_audit.model import Expected, Reading, Resume
 
@@ -29,8 +30,9 @@ def judge(source: Source, index: int, contract: Contract, reading: Reading) -> R
         contract: what the stream promises.
         reading: how much to read around the checkpoint: so many steps, or everything.
     """
+    source = asked_of(source, contract)
     around = Circumstances(has_commits=source.has_commits, awaited=reading.awaited)
-    if reading.full:
+    if reading.full or contract.draws_anew:
         return _judge(_whole_windows(source, index), source, index, contract, around)
     checkpoint = source.lineage.chain[index].resumed_at or 0
     first, last = checkpoint - reading.before + 1, checkpoint + reading.after
@@ -68,6 +70,7 @@ def judge_by_control(
     Returns:
         The stream, with its first divergence, and one judged resume for each of `indices`.
     """
+    control, run = asked_of(control, contract), asked_of(run, contract)
     whole = cut.surviving_stream(control, is_reference=True)
     windows = Windows(
         checkpoint_step=0,
@@ -83,7 +86,7 @@ def judge_by_control(
     resumes = []
     for index in indices:
         at = run.lineage.chain[index].resumed_at or 0
-        agrees = divergence is None or divergence > at or _agrees(whole, run, index)
+        agrees = divergence is None or divergence > at or _agrees(whole, run, index, contract)
         reference = cut.after(whole, at) if agrees else None
         windows = _whole_windows(run, index, reference)
         own = Circumstances(has_commits=run.has_commits)
@@ -91,7 +94,7 @@ def judge_by_control(
     return replace(audited.told(), first_divergence=divergence), resumes
 
 
-def _agrees(control: Side, run: Source, index: int) -> bool:
+def _agrees(control: Side, run: Source, index: int, contract: Contract) -> bool:
     """Tell whether a control consumed, step by step, what the run had when it was resumed."""
     windows = Windows(
         checkpoint_step=0,
@@ -100,7 +103,7 @@ def _agrees(control: Side, run: Source, index: int) -> bool:
         resumed=cut.committed_window(run, index),
         reference_kind="control",
     )
-    return first_divergence(gather_facts(windows)) is None
+    return first_divergence(gather_facts(windows, contract.token_overlap)) is None
 
 
 def _whole_windows(source: Source, index: int, control: Side | None = None) -> Windows:

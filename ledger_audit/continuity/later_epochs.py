@@ -1,21 +1,29 @@
 """Compares epochs that ended after the resume with a whole one: some faults wait for them."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 import polars as pl
 
 from ledger_audit.continuity import declared
 from ledger_audit.continuity.facts import Facts
 from ledger_audit.continuity.frames import IS_USED, SEQUENCE
+from ledger_audit.continuity.repeats import times
 from ledger_audit.model import LaterEpoch
 
 
 def audit_later_epochs(
-    facts: Facts, *, is_narrow: bool, skipped_before: pl.DataFrame | None = None
+    facts: Facts,
+    *,
+    is_narrow: bool,
+    skipped_before: pl.DataFrame | None = None,
+    repeats: Mapping[str, int] = MappingProxyType({}),
 ) -> tuple[LaterEpoch, ...]:
     """
     Compare every epoch that was over after the resume with the first whole one, or with N.
 
     Where only a window of steps was read, epochs that began before it are left out. What earlier
-    resumes skipped is not missed again.
+    resumes skipped is not missed again. `repeats` says how often a source's sample may be used.
 
     `missing` is null where nothing says how many there should be, or where records that are
     known to be missing, unlogged ranks or declared acts may be why they are.
@@ -35,7 +43,8 @@ def audit_later_epochs(
         first = _first_whole(facts, row, is_narrow=is_narrow)
         own = lineage.filter(pl.col("generation") == row["generation"])
         base = None if first is None else lineage.filter(pl.col("generation") == first)
-        missing, repeated = _missing(facts, own, base), _repeated(facts, own, base)
+        missing = _missing(facts, own, base)
+        repeated = _repeated(facts, own, base, times(repeats, row["source"]))
         if missing and skipped_before is not None:
             missing = max(0, missing - _known_to_be_skipped(skipped_before, row, own))
         found.append(
@@ -108,12 +117,19 @@ def _missing(facts: Facts, own: pl.DataFrame, base: pl.DataFrame | None) -> int 
     return max(0, wanted - own["key"].n_unique())
 
 
-def _repeated(facts: Facts, own: pl.DataFrame, base: pl.DataFrame | None) -> int | None:
-    """Count repeats beyond what padding, or the first whole epoch, explains."""
+def _repeated(facts: Facts, own: pl.DataFrame, base: pl.DataFrame | None, most: int) -> int | None:
+    """
+    Count repeats beyond what padding, or the first whole epoch, explains.
+
+    Uses of a sample up to `most` are declared: no repeats.
+    """
     if base is None and facts.size is None:
         return None
     used = own.filter(~pl.col("is_void"))
     repeats = used.height - used["key"].n_unique()
+    if most > 1:
+        uses = used.group_by("key").agg(pl.len())["len"]
+        repeats = int((uses.cast(pl.Int64) - most).clip(0).sum())
     size = facts.size if base is None else base["key"].n_unique()
     allowed = facts.recipe.largest_padding(size, of_rest=facts.is_redealt)
     if base is not None:

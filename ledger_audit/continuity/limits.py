@@ -18,7 +18,7 @@ from ledger_audit.model import ClauseName, Expected, LaterEpoch, Limit, Position
 from ledger_audit.printable import counted
 
 PROMISE = (ClauseName.PROMISE,)
-STREAM = (ClauseName.PROMISE, ClauseName.ORDER, ClauseName.UNEXPECTED)
+STREAM = (ClauseName.PROMISE, ClauseName.ORDER, ClauseName.UNEXPECTED, ClauseName.PLACEMENT)
 EVERYTHING = tuple(ClauseName)
 
 LIMITS: dict[str, tuple[tuple[ClauseName, ...], str]] = {
@@ -32,6 +32,16 @@ LIMITS: dict[str, tuple[tuple[ClauseName, ...], str]] = {
     ),
     "no-whole-resumed-step": (STREAM, "one more committed step of the resumed attempt"),
     "fewer-steps-than-awaited": (STREAM, "a longer --timeout, or fewer steps to --wait for"),
+    "window-too-short": (STREAM, "more whole steps, or a smaller minimum in the contract"),
+    "tokens-not-logged": (PROMISE, "token_start and token_end, or a bound in samples or steps"),
+    "draws-repeat": (PROMISE, "a control run, or an allowance with its reason"),
+    "world-size-not-logged": ((ClauseName.RANKS,), "world_size in every start event"),
+    "fingerprint-not-logged": (
+        (ClauseName.FINGERPRINT,),
+        "the keys in the fingerprint of the checkpoint and of the resumed attempt",
+    ),
+    "restore-not-logged": ((ClauseName.FINGERPRINT,), "restore and iterator events of every rank"),
+    "forbidden-unseen": ((ClauseName.FORBIDDEN,), "the ledgers or records that are missing"),
     "digest-mismatch": (EVERYTHING, "the files as their writer left them"),
     "undecided": (PROMISE, "the ledgers or records that are missing"),
     "order-undecided": ((ClauseName.ORDER,), "the ledgers or records that are missing"),
@@ -48,6 +58,10 @@ LIMITS: dict[str, tuple[tuple[ClauseName, ...], str]] = {
     ),
     "unread-segment": (STREAM, "the missing or whole segment"),
     "steps-not-read": ((), "--full, or a larger --after"),
+    "iterator-before-restore": ((), "a loader whose state is restored before it is iterated"),
+    "fingerprint-seen-otherwise": ((), "one fingerprint at start, restore and iterator"),
+    "fingerprint-differs-between-ranks": ((), "one fingerprint for all ranks of a launch"),
+    "draws-not-measured": ((), "dataset_samples in the fingerprint"),
     "epoch-size-unknown": ((), "dataset_samples in the fingerprint"),
     "no-later-epoch": ((), "another diff after the next epoch's end"),
     "commits-assumed": ((), "commit events"),

@@ -10,23 +10,28 @@ from ledger_audit.continuity.align import align
 from ledger_audit.continuity.classify import Classified, classify
 from ledger_audit.continuity.clauses import Evidence, judge
 from ledger_audit.continuity.contract import Contract
+from ledger_audit.continuity.draws import measure
 from ledger_audit.continuity.facts import Facts, gather, sequences
 from ledger_audit.continuity.findings import amount, outcome_amounts, runs
-from ledger_audit.continuity.frames import IS_USED
+from ledger_audit.continuity.frames import IS_USED, SEQUENCE
 from ledger_audit.continuity.identity import identify
 from ledger_audit.continuity.later_epochs import audit_later_epochs
 from ledger_audit.continuity.order import disorder, out_of_order
 from ledger_audit.continuity.picture import draw
 from ledger_audit.continuity.positions import audit_positions, positions_prove_through
 from ledger_audit.continuity.spans import cut_into_pieces, packing_changed
-from ledger_audit.continuity.windows import Windows
+from ledger_audit.continuity.terms import limits_of_terms, other_faults, sorted_limits
+from ledger_audit.continuity.windows import Windows, whole_through
 from ledger_audit.model import (
     Amount,
     ClauseName,
     Coverage,
+    Draws,
     Expected,
     Finding,
+    LaterEpoch,
     Overlay,
+    Positions,
     Resume,
     Resumed,
     Shift,
@@ -91,28 +96,10 @@ def audit_resume(
     to_attempt: str,
 ) -> Audited:
     """Follow the records of one resume from its windows to a verdict."""
-    order = contract.order or "relative"
-    facts = gather_facts(windows)
-    classified = classify(facts, order)
+    facts = gather_facts(windows, contract.token_overlap)
+    classified = classify(facts, contract)
     disordered = out_of_order(classified.resumed, facts.known.windows)
-    positions = audit_positions(facts)
-    later = audit_later_epochs(
-        facts, is_narrow=around.is_narrow, skipped_before=around.skipped_before
-    )
-    moved = classified.resumed.filter(pl.col("worst") == Resumed.MOVED)["record"].n_unique()
-    unordered = disorder(order, moved, disordered["record"].n_unique(), facts)
-    limits = limit_rules.find_limits(facts, classified, positions, later, unordered, around)
-    columns = facts.known.columns
-    evidence = Evidence(
-        resumed=_amounts(classified.resumed, Resumed, columns),
-        expected=_amounts(classified.expected, Expected, columns),
-        overlays=_overlays(classified, disordered, columns),
-        positions=positions,
-        later_epochs=later,
-        disorder=unordered,
-        did_nothing=_did_nothing(windows),
-        limits=contract.waive(limits),
-    )
+    evidence = _evidence(facts, classified, disordered, contract, around)
     clauses = judge(contract, evidence)
     report = replace(
         _report(facts, classified, disordered, evidence),
@@ -122,6 +109,60 @@ def audit_resume(
         verdict=Verdict.worst([clause.verdict for clause in clauses]),
     )
     return Audited(report, facts, classified, disordered)
+
+
+def _evidence(
+    facts: Facts,
+    classified: Classified,
+    disordered: pl.DataFrame,
+    contract: Contract,
+    around: limit_rules.Circumstances,
+) -> Evidence:
+    """Collect what a verdict is made of."""
+    rows, expected = classified.resumed, classified.expected
+    positions, later, draws = _further_evidence(facts, contract, around)
+    moved = rows.filter(pl.col("worst") == Resumed.MOVED)["record"].n_unique()
+    order = contract.order or "relative"
+    unordered = disorder(order, moved, disordered["record"].n_unique(), facts)
+    limits = (
+        *limit_rules.find_limits(facts, classified, positions, later, unordered, around),
+        *limits_of_terms(facts, classified, draws, contract),
+    )
+    columns = facts.known.columns
+    windows = facts.known.windows
+    replayed = rows.filter(pl.col("worst") == Resumed.REPLAYED)
+    skipped = expected.filter(pl.col("worst") == Expected.SKIPPED)
+    by_rank = skipped.group_by("rank").agg(pl.struct(SEQUENCE).n_unique()).iter_rows()
+    return Evidence(
+        resumed=_amounts(rows, Resumed, columns),
+        expected=_amounts(expected, Expected, columns),
+        overlays=_overlays(classified, disordered, columns),
+        positions=positions,
+        later_epochs=later,
+        disorder=unordered,
+        did_nothing=_did_nothing(windows),
+        limits=contract.waive(sorted_limits(limits, contract)),
+        replayed_steps=replayed["step"].n_unique(),
+        ranks=len(windows.resumed.attempts[-1].everyone) or 1,
+        skipped_by_rank=dict(by_rank),
+        draws=draws,
+        others=other_faults(windows, contract),
+    )
+
+
+def _further_evidence(
+    facts: Facts, contract: Contract, around: limit_rules.Circumstances
+) -> tuple[Positions | None, tuple[LaterEpoch, ...], Draws | None]:
+    """Look at positions and later epochs; where samples are drawn anew, at the draws instead."""
+    if contract.draws_anew:
+        return None, (), measure(facts)
+    later = audit_later_epochs(
+        facts,
+        is_narrow=around.is_narrow,
+        skipped_before=around.skipped_before,
+        repeats=contract.repeats,
+    )
+    return audit_positions(facts), later, None
 
 
 def _report(
@@ -134,7 +175,9 @@ def _report(
         to_attempt="",
         checkpoint_step=windows.checkpoint_step,
         verdict=Verdict.UNPROVEN,
-        through_step=_through(facts, classified.expected),
+        through_step=_through(facts, classified.expected)
+        if evidence.draws is None
+        else whole_through(windows.resumed, windows.checkpoint_step),
         clauses=(),
         reference_kind=windows.reference_kind,
         reference_through=facts.whole_through,
@@ -150,6 +193,7 @@ def _report(
         findings=tuple(_findings(classified, disordered, facts.known.columns)),
         limits=evidence.limits,
         fingerprint_changes=_fingerprint_changes(windows),
+        draws=evidence.draws,
     )
 
 
@@ -176,12 +220,16 @@ def _overlays(
     }
 
 
-def gather_facts(windows: Windows) -> Facts:
-    """Key and pair the records of the windows, piece by piece where the packing changed."""
+def gather_facts(windows: Windows, overlap: int | None) -> Facts:
+    """
+    Key and pair the records of the windows, piece by piece where the packing changed.
+
+    `overlap` tokens are shared by neighbouring spans by design; null: nothing says how many.
+    """
     known = identify(windows)
     pairs = align(known.windows.reference.records, known.windows.resumed.records)
-    if packing_changed(known, pairs):
-        known = cut_into_pieces(known)
+    if packing_changed(known, pairs, overlap):
+        known = cut_into_pieces(known, overlap)
         pairs = align(known.windows.reference.records, known.windows.resumed.records)
     return gather(known, pairs)
 

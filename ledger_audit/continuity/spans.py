@@ -16,12 +16,14 @@ _SHARED_TOKENS = 1
 """Neighbouring spans may share one token: the target of the last is the first of the next."""
 
 
-def packing_changed(known: Keyed, pairs: pl.DataFrame) -> bool:
+def packing_changed(known: Keyed, pairs: pl.DataFrame, overlap: int | None) -> bool:
     """
     Tell whether unmatched spans of the resumed window overlap unmatched or committed ones.
 
-    Spans that overlap by design, before the resume already, say nothing about it.
+    Spans that overlap by design, before the resume already, say nothing about it. `overlap`
+    tokens are shared by neighbours by contract; null: up to one.
     """
+    shared = _SHARED_TOKENS if overlap is None else overlap
     if not set(SPAN) <= set(known.columns):
         return False
     committed, reference, resumed = known.windows.sides
@@ -42,13 +44,13 @@ def packing_changed(known: Keyed, pairs: pl.DataFrame) -> bool:
     before = theirs.with_columns(
         reached=pl.col("token_end").shift(1).over(document).fill_null(0),
     )
-    if (before["token_start"] < before["reached"] - _SHARED_TOKENS).any():
+    if (before["token_start"] < before["reached"] - shared).any():
         return False
     code = theirs.select(document).unique().with_row_index("document")
     ours = ours.join(code, on=document, nulls_equal=True)
     theirs = theirs.join(code, on=document, nulls_equal=True)
     nearest = (
-        ours.select("document", "token_start", at=pl.col("token_end") - _SHARED_TOKENS - 1)
+        ours.select("document", "token_start", at=pl.col("token_end") - shared - 1)
         .sort("at")
         .join_asof(
             theirs.select("document", begin="token_start", reached="token_end").sort("begin"),
@@ -59,14 +61,19 @@ def packing_changed(known: Keyed, pairs: pl.DataFrame) -> bool:
             check_sortedness=False,
         )
     )
-    overlaps = nearest["reached"] > nearest["token_start"] + _SHARED_TOKENS
+    overlaps = nearest["reached"] > nearest["token_start"] + shared
     return bool(overlaps.fill_null(value=False).any())
 
 
-def cut_into_pieces(known: Keyed) -> Keyed:
-    """Cut the records of all windows at every boundary of their documents, and key the pieces."""
+def cut_into_pieces(known: Keyed, overlap: int | None) -> Keyed:
+    """
+    Cut the records of all windows at every boundary of their documents, and key the pieces.
+
+    What neighbouring spans share by contract belongs to the later one alone.
+    """
     document = [name for name in known.columns if name not in SPAN]
-    every = pl.concat([side.records.select(*document, *SPAN) for side in known.windows.sides])
+    uncut = [_without_shared(side, document, overlap or 0) for side in known.windows.sides]
+    every = pl.concat([side.records.select(*document, *SPAN) for side in uncut])
     points = (
         pl.concat([every.select(*document, at=pl.col(name)) for name in SPAN])
         .drop_nulls("at")
@@ -76,9 +83,28 @@ def cut_into_pieces(known: Keyed) -> Keyed:
         .with_row_index("piece")
         .with_columns(pl.col("piece").cast(pl.Int64))
     )
-    sides = [_cut(side, points, document) for side in known.windows.sides]
+    sides = [_cut(side, points, document) for side in uncut]
     windows = replace(known.windows, committed=sides[0], reference=sides[1], resumed=sides[2])
     return replace(known, windows=keyed(windows, known.columns))
+
+
+def _without_shared(side: Side, document: list[str], overlap: int) -> Side:
+    """Let each span end where a later one of its document, in the same window, begins with it."""
+    if not overlap:
+        return side
+    next_begins = side.records.select(*document, begin="token_start").unique()
+    rows = side.records.with_columns(begin=pl.col("token_end") - overlap).join(
+        next_begins.with_columns(shares=pl.lit(value=True)),
+        on=[*document, "begin"],
+        how="left",
+        nulls_equal=True,
+        maintain_order="left",
+    )
+    is_shared = pl.col("shares") & (pl.col("begin") > pl.col("token_start"))
+    rows = rows.with_columns(
+        token_end=pl.when(is_shared).then(pl.col("begin")).otherwise("token_end")
+    )
+    return replace(side, records=rows.drop("begin", "shares"))
 
 
 def _cut(side: Side, points: pl.DataFrame, document: list[str]) -> Side:

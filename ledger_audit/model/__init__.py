@@ -68,6 +68,8 @@ class ClauseName(StrEnum):
     UNEXPECTED = "unexpected"
     DRIFT = "drift"
     FORBIDDEN = "forbidden"
+    RANKS = "ranks"
+    FINGERPRINT = "fingerprint"
 
 
 Order = Literal["step", "relative", "none"]
@@ -157,6 +159,8 @@ class Limit:
     settled_by: str
     is_waived: bool = False
     """The user lets it block nothing."""
+    reason: str | None = None
+    """Why the contract lets it; null where it does not, or a flag does."""
 
 
 @dataclass(frozen=True)
@@ -214,6 +218,25 @@ class LaterEpoch:
     """An earlier epoch with exactly the same order."""
     is_broken: bool
     """It misses a global batch or more, or repeats beyond its padding."""
+
+
+@dataclass(frozen=True)
+class Draws:
+    """Samples that were drawn anew, measured against chance."""
+
+    records: int
+    """Resumed records."""
+    repeats: int
+    """Those of a sample that a committed update had used."""
+    expected_repeats: float | None
+    """How many chance repeats; null where the size of the data set is not logged."""
+    deviation: float | None
+    """The standard deviation of that number; null likewise."""
+    missed: int | None
+    """Samples that nothing has used yet; null likewise."""
+    expected_missed: float | None
+    reproduces: str | None
+    """The attempt whose first draws these are, step by step; null: none."""
 
 
 @dataclass(frozen=True)
@@ -277,6 +300,8 @@ class Resume:
     limits: tuple[Limit, ...]
     fingerprint_changes: tuple[tuple[str, Any, Any], ...]
     picture: Picture = Picture((), ())
+    draws: Draws | None = None
+    """Only where the contract lets samples be drawn anew."""
     read_steps: tuple[int, int] | None = None
     """First and last step of the window that was read; null: everything was."""
     first_divergence: int | None = None

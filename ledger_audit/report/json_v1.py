@@ -5,6 +5,7 @@ The report for programs, `ledger-audit/report/1`: frozen, and only ever added to
 """
 
 import json
+from dataclasses import asdict
 from typing import Any
 
 from ledger_audit import __version__
@@ -93,6 +94,7 @@ def _resume(resume: Resume) -> dict[str, Any]:
         "positions": _positions(resume.positions),
         "later_epochs": [_epoch(epoch) for epoch in resume.later_epochs],
         "findings": [_finding(finding) for finding in resume.findings],
+        "draws": None if resume.draws is None else asdict(resume.draws),
         "claims": [],
         "fingerprint_changes": [
             {"key": key, "before": before, "after": after}
@@ -150,6 +152,7 @@ def _limit(limit: Limit) -> dict[str, Any]:
         "text": limit.text,
         "settled_by": limit.settled_by,
         "is_waived": limit.is_waived,
+        "reason": limit.reason,
     }
 
 

@@ -51,6 +51,11 @@ def sentence(resume: Resume) -> str:
     if resume.verdict == Verdict.UNPROVEN:
         blocking = [one.text for one in resume.limits if one.blocks and not one.is_waived]
         return _as_sentence(blocking[0] if blocking else "there is not enough evidence")
+    allowed = [one.because for one in resume.clauses if ", allowed: " in one.because]
+    if allowed:
+        return _as_sentence("; ".join(allowed))
+    if resume.draws is not None:
+        return f"{counted(resume.draws.records, 'draw')}, none as at the start of an attempt."
     if resume.through_step is None:
         return "Nothing is wrong in the steps that were compared."
     return "Nothing was skipped, replayed or out of order as far as the reference shows."

@@ -107,6 +107,8 @@ def _decision(decision: Decision, report: Report) -> Iterator[RenderableType]:
     rows += _what_it_holds(report)
     if report.command == "diff" and _may_come(report):
         rows.append(("follow", "diff LEDGER --wait 8 waits for 8 whole resumed steps"))
+    if report.contract.get("file") is not None:
+        rows.append(("contract", str(report.contract["file"])))
     yield _labelled(rows)
 
 
@@ -157,7 +159,8 @@ def _block(resume: Resume, title: str, screen: Screen) -> Iterator[RenderableTyp
         yield Padding(_findings(resume.findings, screen), (0, 0, 0, 2))
     if resume.limits:
         yield ""
-        yield Padding(_limits(resume.limits), (0, 0, 0, 2))
+        judged = frozenset(clause.clause for clause in resume.clauses)
+        yield Padding(_limits(resume.limits, judged), (0, 0, 0, 2))
     yield ""
     yield _small_print(resume)
 
@@ -235,7 +238,7 @@ def _findings(findings: tuple[Finding, ...], screen: Screen) -> RenderableType:
     return grid
 
 
-def _limits(limits: tuple[Limit, ...]) -> RenderableType:
+def _limits(limits: tuple[Limit, ...], judged: frozenset[str]) -> RenderableType:
     grid = Table.grid(padding=(0, 2))
     grid.add_column(no_wrap=True)
     grid.add_column(overflow="fold")
@@ -243,8 +246,10 @@ def _limits(limits: tuple[Limit, ...]) -> RenderableType:
         word, style = ("limit", "bold yellow") if one.blocks else ("note", "")
         if one.is_waived:
             word, style = "allowed", "dim"
-        blocks = f"; blocks {', '.join(one.blocks)}" if one.blocks and not one.is_waived else ""
-        grid.add_row(Text(word, style=style), _plain(f"{one.text} [{one.code}]{blocks}"))
+        blocked = ", ".join(name for name in one.blocks if name in judged)
+        then = f"; blocks {blocked}" if blocked and not one.is_waived else ""
+        then = f"; {one.reason}" if one.is_waived and one.reason is not None else then
+        grid.add_row(Text(word, style=style), _plain(f"{one.text} [{one.code}]{then}"))
         grid.add_row("", _plain(f"settled by {one.settled_by}", "dim"))
     return grid
 

@@ -1,0 +1,85 @@
+"""What a contract forgives, and why: each excuse is a sentence of its reader's, never a silence."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from ledger_audit.continuity.contract import Bound, Contract
+from ledger_audit.model import Amount, Expected, LaterEpoch, Resumed
+from ledger_audit.printable import counted
+
+Excuse = Callable[[int], str | None]
+"""Records found → why they break nothing; null: they do."""
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """What one resume may do beside what was promised."""
+
+    contract: Contract
+    replayed: Amount
+    replayed_steps: int
+    """Resumed steps that hold a replayed record."""
+    ranks: int
+    """Ranks of the resumed attempt."""
+
+    def of(self, code: str) -> Excuse:
+        """Give the excuse for a finding that nothing but the contract's allowances excuses."""
+        is_repeat = code in (Resumed.REPLAYED, Resumed.DUPLICATED)
+        if is_repeat and self.contract.promise == "at-least-once":
+            return lambda _: "at least once is promised"
+        return lambda records: self._allowance(code, records)
+
+    def replayed_records(self, records: int) -> str | None:
+        """Excuse the replayed records."""
+        samples = self.replayed.samples
+        return self._repeat(records, records if samples is None else samples)
+
+    def replay(self, count: int) -> str | None:
+        """Excuse so many places, or uses in a later epoch, beyond what each may have."""
+        return self._repeat(count, count)
+
+    def _repeat(self, records: int, samples: int) -> str | None:
+        bound = self.contract.bounded_replay
+        within = None
+        if self.contract.promise == "bounded-replay" and bound is not None:
+            within = self._within(bound, samples)
+        return within or self.of(Resumed.REPLAYED)(records)
+
+    def skip(self, records: int, by_rank: Mapping[int, int] | None) -> str | None:
+        """Excuse so many skipped records; `by_rank` counts their sequences, null: not known."""
+        most = self.contract.shuffle_buffer
+        lost = records / self.ranks if by_rank is None else max(by_rank.values(), default=0)
+        if most and lost <= most:
+            return f"a restart may lose {counted(most, 'sequence')} of each rank's shuffle buffer"
+        return self.of(Expected.SKIPPED)(records)
+
+    def epoch(self, epoch: LaterEpoch) -> str | None:
+        """Excuse what a later epoch misses or repeats."""
+        excuses = []
+        if epoch.missing:
+            excuses.append(self.skip(epoch.missing, None))
+        if epoch.repeated:
+            excuses.append(self.replay(epoch.repeated))
+        return None if None in excuses else "; ".join(one for one in excuses if one is not None)
+
+    def _within(self, bound: Bound, samples: int) -> str | None:
+        """Say which bounds hold; a bound in tokens cannot be held where none are logged."""
+        found = {
+            "sample": (samples, bound.samples),
+            "token": (self.replayed.tokens, bound.tokens),
+            "step": (self.replayed_steps, bound.steps),
+        }
+        told = []
+        for unit, (used, most) in found.items():
+            if most is None:
+                continue
+            if used is None or used > most:
+                return None
+            told.append(f"{used:,} of {counted(most, unit)}")
+        return f"bounded replay, {' and '.join(told)}" if told else None
+
+    def _allowance(self, code: str, records: int) -> str | None:
+        for one in self.contract.allow:
+            if one.finding == code and records <= (one.at_most or 0):
+                return one.reason
+        return None
