@@ -107,6 +107,7 @@ def _source(ledger: Ledger) -> Source:
         hashed=hash_frame if ledger.stream is None else None,
         digest_columns=DIGEST_COLUMNS,
         unread=still_unread(acts, ledger.unread),
+        acts=acts,
     )
 
 

@@ -53,6 +53,8 @@ class Attempt:
     """The last step that a later attempt resumed it from: committed up to it by that fact."""
     has_several_starts: bool = False
     """A rank said twice that it started: a spare took over, or it is two launches."""
+    has_start: bool = False
+    """Some rank said that it started."""
     digest_columns: tuple[str, ...] | None = None
     """What the digests in its commits cover; null: nothing says so."""
     is_absent: bool = False
@@ -281,6 +283,7 @@ def _attempt(
         seen=frozenset(ranks["rank"]),
         disagreement=_disagreement(starts),
         is_assumed=is_assumed,
+        has_start=bool(starts),
         has_several_starts=_says_twice(events),
         digest_columns=_digest_columns(starts),
     )

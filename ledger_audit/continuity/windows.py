@@ -5,7 +5,7 @@ Reading is a function that the caller hands in, so that nothing here touches a d
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import polars as pl
 
@@ -37,6 +37,8 @@ class Source:
     digest_columns: tuple[str, ...] = ()
     """What the hash covers; digests of other columns are not compared."""
     unread: tuple[Unread, ...] = ()
+    acts: pl.DataFrame = field(default_factory=pl.DataFrame)
+    """EVENTS that are neither commits nor voids, of all attempts; no column: none were read."""
 
     def none(self) -> pl.DataFrame:
         """Give RECORDS without a row."""
