@@ -2,7 +2,7 @@
 The path, written once: open → lineage → windows → outcomes → verdict → report.
 
 `diff` judges every resume of a ledger by the work that its failure rolled back, `gate` judges a
-run by an uninterrupted control, `show` lays records out as they are.
+run by an uninterrupted control.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,8 +12,7 @@ from pathlib import Path
 from ledger_audit.continuity.conclusion import conclude
 from ledger_audit.continuity.contract import DIFF, GATE, Contract
 from ledger_audit.continuity.judging import judge, judge_by_control
-from ledger_audit.continuity.raw import raw_step, raw_window
-from ledger_audit.model import RawWindow, Reading, Report
+from ledger_audit.model import Reading, Report
 from ledger_audit.sources import chosen_resumes, open_pair, open_source, open_windows
 
 READ_AS_ASKED = Reading()
@@ -80,20 +79,4 @@ def gate(
     return conclude("gate", inputs, source.lineage, resumes, contract, reading, stream=stream)
 
 
-def show(
-    roots: Sequence[Path],
-    reading: Reading = READ_AS_ASKED,
-    *,
-    step: int | None = None,
-    ranks: Sequence[int] = (),
-) -> RawWindow:
-    """Give the records of one step, or around a resume (by default the newest), unjudged."""
-    source = open_source(roots, reading)
-    if step is not None:
-        return raw_step(source, step, ranks)
-    chosen = chosen_resumes(source, reading)
-    index = chosen[-1] if chosen else None
-    return raw_window(source, index, ranks, before=reading.before, after=reading.after)
-
-
-__all__ = ["DIFF", "GATE", "Reading", "diff", "diff_windows", "gate", "show"]
+__all__ = ["DIFF", "GATE", "Reading", "diff", "diff_windows", "gate"]

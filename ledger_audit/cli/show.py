@@ -53,7 +53,7 @@ def show(
     instead after that. A rank with `void` threw the update away, one with `open` never committed
     it. Nothing is judged.
     """
-    from ledger_audit import audit
+    from ledger_audit import survey
     from ledger_audit.report.grid import Detail, to_grid
 
     if step is not None and options["resume"] is not None:
@@ -62,6 +62,6 @@ def show(
     detail = Detail(**{name: options.pop(name) for name in told})
     with progress() as tell:
         tell("opening the ledger")
-        window = audit.show(ledger, audit.Reading(**options), step=step, ranks=ranks)
+        window = survey.show(ledger, survey.Reading(**options), step=step, ranks=ranks)
     page(to_grid(window, detail, screen()))
     return 0

@@ -10,7 +10,7 @@ from ledger_audit.continuity.lineage import Attempt
 from ledger_audit.continuity.tries import with_fates
 from ledger_audit.continuity.windows import Source
 from ledger_audit.errors import UsageError
-from ledger_audit.model import RawRecord, RawTry, RawWindow
+from ledger_audit.model.raw import RawRecord, RawTry, RawWindow
 from ledger_audit.printable import counted
 
 _TRY = ("step", "rank", "try_seq")

@@ -1,6 +1,6 @@
 """The words of the trade, frozen: what is found, how it is judged, and what is told."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal
@@ -337,6 +337,21 @@ class Decision:
 
 
 @dataclass(frozen=True)
+class Piece:
+    """One kind of evidence, as the newest attempt logs it."""
+
+    kind: Literal["ranks", "event", "column", "key"]
+    name: str
+    presence: Literal["there", "partly", "absent"]
+    ranks: tuple[tuple[int, int], ...]
+    """Closed ranges of the ranks that lack it; of what no rank has of its own, none."""
+    blocks: tuple[ClauseName, ...]
+    """The clauses that could not be proven, and that it would settle or help to settle."""
+    purpose: str
+    """What it is for, in plain words."""
+
+
+@dataclass(frozen=True)
 class Report:
     """All that any reporter needs to know."""
 
@@ -352,39 +367,5 @@ class Report:
     contract: dict[str, Any]
     stream: Resume | None = None
     """Only of `gate`: the whole surviving stream against the control."""
-
-
-@dataclass(frozen=True)
-class RawRecord:
-    """One line of the ledger; null is what was not logged."""
-
-    sample_id: str
-    span: tuple[int, int] | None
-    """Tokens [start, end); null: the whole sample."""
-    source: str | None
-    epoch: int | None
-    position: int | None
-
-
-@dataclass(frozen=True)
-class RawTry:
-    """What one rank recorded for one step between two of its commits or voids."""
-
-    attempt: str
-    part: str
-    """What became of the work: `committed`, `rolled back`, `resumed`, ..."""
-    step: int
-    rank: int
-    fate: str | None
-    """`commit` or `void`; null: neither; `unknown`: the ledger has no commits."""
-    slots: Mapping[int, tuple[RawRecord, ...]]
-
-
-@dataclass(frozen=True)
-class RawWindow:
-    """A stretch of the ledger as it is, unjudged."""
-
-    checkpoint_step: int | None
-    """Null where no resume is shown."""
-    tries: Iterable[RawTry]
-    """In the order of parts, steps and ranks; read as they are asked for."""
+    evidence: tuple[Piece, ...] = ()
+    """Only of `preflight`: what the newest attempt logs."""

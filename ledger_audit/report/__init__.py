@@ -12,9 +12,11 @@ def _to_json(report: Report, screen: Screen) -> str:  # noqa: ARG001  # a progra
 
 
 def _to_terminal(report: Report, screen: Screen) -> str:
-    from ledger_audit.report.terminal import to_terminal  # noqa: PLC0415  # loads rich
+    from ledger_audit.report import preflight, terminal  # noqa: PLC0415  # loads rich
 
-    return to_terminal(report, screen)
+    if report.command == "preflight":
+        return preflight.to_terminal(report, screen)
+    return terminal.to_terminal(report, screen)
 
 
 REPORTERS: Mapping[str, Callable[[Report, Screen], str]] = {

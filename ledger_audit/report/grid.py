@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from ledger_audit.model import RawRecord, RawTry, RawWindow
+from ledger_audit.model.raw import RawRecord, RawTry, RawWindow
 from ledger_audit.printable import printable, quoted
 from ledger_audit.report.screen import Screen
 

@@ -18,6 +18,7 @@ from ledger_audit.model import (
     LaterEpoch,
     Limit,
     Overlay,
+    Piece,
     Positions,
     Report,
     Resume,
@@ -46,7 +47,20 @@ def to_json(report: Report) -> str:
             **_resume(report.stream),
             "first_divergence": report.stream.first_divergence,
         }
+    if report.command == "preflight":
+        told["evidence"] = [_piece(piece) for piece in report.evidence]
     return json.dumps(told, indent=1) + "\n"
+
+
+def _piece(piece: Piece) -> dict[str, Any]:
+    return {
+        "kind": piece.kind,
+        "name": piece.name,
+        "presence": piece.presence,
+        "ranks": [list(pair) for pair in piece.ranks],
+        "blocks": [str(clause) for clause in piece.blocks],
+        "purpose": piece.purpose,
+    }
 
 
 def _amount(amount: Amount | None) -> dict[str, int | None] | None:

@@ -41,12 +41,12 @@ def to_terminal(report: Report, screen: Screen) -> str:
             f"{resume.from_attempt} at checkpoint step {resume.checkpoint_step}"
         )
         if resume.verdict == Verdict.CONTINUOUS and number < newest:
-            blocks += ["", _title(resume, title), _labelled([("reach", phrases.reach(resume))])]
+            blocks += ["", _title(resume, title), labelled([("reach", phrases.reach(resume))])]
         else:
             blocks += ["", *_block(resume, title, screen)]
     outside = [one.attempt for one in report.lineage if not one.in_lineage]
     if outside:
-        blocks += ["", _plain(f"Not in the newest weights: attempt {', '.join(outside)}")]
+        blocks += ["", plain(f"Not in the newest weights: attempt {', '.join(outside)}")]
     return render(blocks, screen)
 
 
@@ -70,7 +70,8 @@ def render(blocks: list[RenderableType], screen: Screen) -> str:
     return "\n".join(line.rstrip() for line in captured.get().splitlines()) + "\n"
 
 
-def _plain(text: str, style: str = "") -> Text:
+def plain(text: str, style: str = "") -> Text:
+    """Give text that steers no terminal."""
     return Text(printable(text), style=style)
 
 
@@ -78,10 +79,10 @@ def _head(report: Report) -> Iterator[RenderableType]:
     judged = phrases.worst_of(report)
     word = Text(report.verdict.value.upper(), style=VERDICTS[report.verdict])
     if judged is None:
-        yield word + _plain(": nothing was resumed")
+        yield word + plain(": nothing was resumed")
         return
-    yield word + _plain(f" {phrases.reach(judged)}", "bold")
-    yield _plain(phrases.sentence(judged))
+    yield word + plain(f" {phrases.reach(judged)}", "bold")
+    yield plain(phrases.sentence(judged))
 
 
 def _decision(decision: Decision, report: Report) -> Iterator[RenderableType]:
@@ -109,7 +110,7 @@ def _decision(decision: Decision, report: Report) -> Iterator[RenderableType]:
         rows.append(("follow", "diff LEDGER --wait 8 waits for 8 whole resumed steps"))
     if report.contract.get("file") is not None:
         rows.append(("contract", str(report.contract["file"])))
-    yield _labelled(rows)
+    yield labelled(rows)
 
 
 def _may_come(report: Report) -> bool:
@@ -121,19 +122,20 @@ def _may_come(report: Report) -> bool:
     return not newest.windows["resumed"] and newest.to_attempt not in ended
 
 
-def _labelled(rows: list[tuple[str, str]]) -> RenderableType:
+def labelled(rows: list[tuple[str, str]]) -> RenderableType:
+    """Set texts beside their labels; a label that comes again is not repeated."""
     grid = Table.grid(padding=(0, 2))
     grid.add_column(no_wrap=True, style="bold")
     grid.add_column(overflow="fold")
     previous = ""
     for label, text in rows:
-        grid.add_row("" if label == previous else label, _plain(text))
+        grid.add_row("" if label == previous else label, plain(text))
         previous = label
     return Padding(grid, (0, 0, 0, 2))
 
 
 def _title(resume: Resume, title: str) -> Text:
-    return _plain(f"{title}: ", "bold") + Text(resume.verdict.value, style=VERDICTS[resume.verdict])
+    return plain(f"{title}: ", "bold") + Text(resume.verdict.value, style=VERDICTS[resume.verdict])
 
 
 def _block(resume: Resume, title: str, screen: Screen) -> Iterator[RenderableType]:
@@ -153,14 +155,14 @@ def _block(resume: Resume, title: str, screen: Screen) -> Iterator[RenderableTyp
     yield Padding(_counts(resume, screen), (0, 0, 0, 2))
     if screen.width >= WIDE:
         yield ""
-    yield Padding(_clauses(resume.clauses), (0, 0, 0, 2))
+    yield Padding(clauses_table(resume.clauses), (0, 0, 0, 2))
     if resume.findings:
         yield ""
         yield Padding(_findings(resume.findings, screen), (0, 0, 0, 2))
     if resume.limits:
         yield ""
         judged = frozenset(clause.clause for clause in resume.clauses)
-        yield Padding(_limits(resume.limits, judged), (0, 0, 0, 2))
+        yield Padding(limits_table(resume.limits, judged), (0, 0, 0, 2))
     yield ""
     yield _small_print(resume)
 
@@ -206,7 +208,10 @@ def _amounts(
     return table
 
 
-def _clauses(clauses: tuple[Clause, ...]) -> RenderableType:
+def clauses_table(
+    clauses: tuple[Clause, ...], words: Mapping[Verdict, str] | None = None
+) -> RenderableType:
+    """Set every clause beside its verdict, in other words if there are any, and the reason."""
     grid = Table.grid(padding=(0, 2))
     grid.add_column(no_wrap=True, style="bold")
     grid.add_column(no_wrap=True)
@@ -214,8 +219,8 @@ def _clauses(clauses: tuple[Clause, ...]) -> RenderableType:
     for clause in clauses:
         grid.add_row(
             str(clause.clause),
-            Text(clause.verdict.value, style=VERDICTS[clause.verdict]),
-            _plain(clause.because),
+            Text((words or {}).get(clause.verdict, clause.verdict), style=VERDICTS[clause.verdict]),
+            plain(clause.because),
         )
     return grid
 
@@ -238,7 +243,8 @@ def _findings(findings: tuple[Finding, ...], screen: Screen) -> RenderableType:
     return grid
 
 
-def _limits(limits: tuple[Limit, ...], judged: frozenset[str]) -> RenderableType:
+def limits_table(limits: tuple[Limit, ...], judged: frozenset[str]) -> RenderableType:
+    """Set what cannot be known beside what it blocks, of the clauses that are judged."""
     grid = Table.grid(padding=(0, 2))
     grid.add_column(no_wrap=True)
     grid.add_column(overflow="fold")
@@ -249,8 +255,8 @@ def _limits(limits: tuple[Limit, ...], judged: frozenset[str]) -> RenderableType
         blocked = ", ".join(name for name in one.blocks if name in judged)
         then = f"; blocks {blocked}" if blocked and not one.is_waived else ""
         then = f"; {one.reason}" if one.is_waived and one.reason is not None else then
-        grid.add_row(Text(word, style=style), _plain(f"{one.text} [{one.code}]{then}"))
-        grid.add_row("", _plain(f"settled by {one.settled_by}", "dim"))
+        grid.add_row(Text(word, style=style), plain(f"{one.text} [{one.code}]{then}"))
+        grid.add_row("", plain(f"settled by {one.settled_by}", "dim"))
     return grid
 
 
@@ -274,7 +280,7 @@ def _small_print(resume: Resume) -> RenderableType:
     if resume.read_steps is not None:
         first, last = resume.read_steps
         rows.append(("read", f"only steps {first} to {last}; --full reads everything"))
-    return _labelled(rows)
+    return labelled(rows)
 
 
 def _what_it_holds(report: Report) -> Iterator[tuple[str, str]]:

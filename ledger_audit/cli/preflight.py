@@ -1,0 +1,44 @@
+"""`ledger-audit preflight`: before a failure, what could be proven after one."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ledger_audit.cli.options import LEDGER, shared
+from ledger_audit.cli.output import tell
+from ledger_audit.cli.progress import progress
+
+
+@click.command()
+@click.argument("ledger", nargs=-1, required=True, type=LEDGER)
+@click.option(
+    "--checkpoint-step",
+    type=click.IntRange(min=0),
+    help="The last step of the checkpoint that a resume would load; by default the newest whole "
+    "one.",
+)
+@shared
+def preflight(
+    ledger: tuple[Path, ...],
+    checkpoint_step: int | None,
+    form: str,
+    reports: tuple[tuple[str, Path], ...],
+    **options: Any,
+) -> int:
+    """
+    Say what could be proven of LEDGER if the job died now.
+
+    A failure of the newest attempt is rehearsed: it is resumed as it should be and judged as diff
+    would judge it. What cannot be proven then is named, with the ranks, columns and events that
+    are missing, while the job can still log them.
+    """
+    from ledger_audit import survey
+
+    contract = survey.DIFF.with_terms(
+        default="relative", order=options.pop("order"), waived=options.pop("waived")
+    )
+    with progress() as told:
+        told("rehearsing a failure")
+        report = survey.preflight(ledger, survey.Reading(**options), contract, checkpoint_step)
+    return tell(report, form, reports)

@@ -1,0 +1,81 @@
+"""Judges a failure before it happens: a rehearsed one, and the evidence that it would leave."""
+
+from dataclasses import replace
+from typing import Any
+
+import polars as pl
+
+from ledger_audit.continuity.contract import Contract
+from ledger_audit.continuity.judging import judge
+from ledger_audit.continuity.pieces import take_stock
+from ledger_audit.continuity.rehearsal import rehearse, where_to_resume
+from ledger_audit.continuity.windows import Source
+from ledger_audit.errors import UsageError
+from ledger_audit.model import Decision, Piece, Reading, Report, Resume, Verdict
+
+
+def judge_rehearsal(
+    source: Source, checkpoint_step: int | None, contract: Contract, reading: Reading
+) -> tuple[list[Resume], dict[str, Any]]:
+    """
+    Judge a right resume of the newest attempt that did not happen yet.
+
+    Args:
+        source: the ledger.
+        checkpoint_step: where it resumes; null: at the newest whole checkpoint.
+        contract: what the stream promises.
+        reading: how much to read around the checkpoint.
+
+    Returns:
+        The one resume, or none where the attempt left no step; and what the report says of where
+        it resumed.
+
+    Raises:
+        UsageError: the attempt did nothing at the step.
+    """
+    if not source.lineage.chain or (found := where_to_resume(source)) is None:
+        return [], {"checkpoint_step": None, "checkpoint_step_assumed": False}
+    newest = source.lineage.chain[-1]
+    step, is_logged = found if checkpoint_step is None else (checkpoint_step, True)
+    first, last = newest.first_step or 0, newest.last_step or 0
+    if checkpoint_step is not None and not first - 1 <= checkpoint_step <= last:
+        raise UsageError(
+            f"--checkpoint-step {checkpoint_step}: attempt {newest.label} has the steps {first} "
+            f"to {last}",
+            hint="name a step of the newest attempt",
+        )
+    rehearsal = rehearse(source, step)
+    resume = judge(rehearsal.source, rehearsal.index, contract, replace(reading, full=False))
+    resume = replace(resume, checkpoint_step=step)
+    return [resume], {"checkpoint_step": step, "checkpoint_step_assumed": not is_logged}
+
+
+def evidence_of(source: Source, judged: list[Resume], contract: Contract) -> tuple[Piece, ...]:
+    """Take stock of the newest attempt, in the steps around the checkpoint."""
+    if not judged:
+        return ()
+    newest, resume = source.lineage.chain[-1], judged[-1]
+    first, last = resume.read_steps or (0, newest.last_step)
+    return take_stock(
+        source.acts.filter(pl.col("attempt") == newest.label),
+        source.tries(newest.label, first, last),
+        source.records(newest.label, first, last),
+        newest,
+        resume,
+        contract,
+    )
+
+
+def advise(report: Report) -> Decision:
+    """Say what to do while the job still runs."""
+    action, text = {
+        Verdict.CONTINUOUS: ("keep-running", "Keep running: a failure now could be judged."),
+        Verdict.UNPROVEN: (
+            "find-evidence",
+            "Let the job log what is missing below, while it still runs.",
+        ),
+        Verdict.BROKEN: ("find-evidence", "Mend what is broken below before anything is resumed."),
+    }[report.verdict]
+    if not report.resumes:
+        text = "Run preflight again once the job has committed a few steps."
+    return replace(report.decision, action=action, text=text, safe_checkpoint=None)  # type: ignore[arg-type]  # one of the literals above

@@ -1,0 +1,136 @@
+"""
+Rehearses a failure: the newest attempt dies now, and its successor resumes as it should.
+
+The successor does again what its parent did after the checkpoint, and logs it as its parent did.
+What then cannot be proven of it could not be proven after a real failure either.
+"""
+
+from dataclasses import dataclass, replace
+
+import polars as pl
+
+from ledger_audit.continuity import windows as cut
+from ledger_audit.continuity.windows import Source, whole_through
+
+SUCCESSOR = "next"
+
+
+@dataclass(frozen=True)
+class Rehearsal:
+    """A ledger with a failure that did not happen yet."""
+
+    source: Source
+    index: int
+    """The place of the successor in the lineage."""
+    checkpoint_step: int
+    is_at_the_end: bool
+    """Nothing whole comes after the checkpoint: its last step stands for what would."""
+
+
+def rehearse(source: Source, checkpoint_step: int) -> Rehearsal:
+    """
+    Give the ledger as it would be after a right resume from a checkpoint of the newest attempt.
+
+    Where no step after the checkpoint is whole, there is no lost work to judge by: then the
+    checkpoint's last step is taken for the successor's first, and there is no reference.
+    """
+    index = len(source.lineage.chain)
+    rehearsed = _with_successor(source, checkpoint_step, is_lost=True)
+    lost = cut.rolled_back_window(rehearsed, index)
+    if whole_through(lost, checkpoint_step) is not None:
+        return Rehearsal(rehearsed, index, checkpoint_step, is_at_the_end=False)
+    at_end = _with_successor(source, checkpoint_step - 1, is_lost=False)
+    return Rehearsal(at_end, index, checkpoint_step, is_at_the_end=True)
+
+
+def _with_successor(source: Source, after: int, *, is_lost: bool) -> Source:
+    """
+    Let a successor go on after a step with what its parent did there.
+
+    Args:
+        source: the ledger.
+        after: the step.
+        is_lost: the parent had done it, too; else it died at the step.
+    """
+    parent = source.lineage.chain[-1]
+    taken = {one.label for one in (*source.lineage.chain, *source.lineage.outside)}
+    label = SUCCESSOR
+    while label in taken:
+        label += "+"
+    last = parent.last_step if is_lost or parent.last_step is None else min(after, parent.last_step)
+    known = replace(
+        parent,
+        loaded_at=max(after, parent.loaded_at or after),
+        has_end=False,
+        last_steps={
+            rank: step if last is None else min(step, last)
+            for rank, step in parent.last_steps.items()
+        },
+    )
+    successor = replace(
+        parent,
+        label=label,
+        parent=parent.label,
+        resumed_at=after,
+        loaded_at=None,
+        has_end=False,
+        first_step=None if parent.last_step in (None, after) else after + 1,
+        is_assumed=not parent.has_start,
+        lost=(),
+    )
+
+    def of(label: str, first: int, until: int | None) -> tuple[str, int, int | None]:
+        """Say where a stretch of an attempt really stands."""
+        if label == successor.label:
+            return parent.label, max(first, after + 1), until
+        if label == parent.label and not is_lost:
+            return label, first, after if until is None else min(after, until)
+        return label, first, until
+
+    def records(label: str, first: int, until: int | None) -> pl.DataFrame:
+        return source.records(*of(label, first, until)).with_columns(attempt=pl.lit(label))
+
+    def tries(label: str, first: int, until: int | None) -> pl.DataFrame:
+        found = source.tries(*of(label, first, until)).with_columns(attempt=pl.lit(label))
+        if label != successor.label:
+            return found
+        # what its parent lost, the successor would not
+        unsaid = pl.lit(None, pl.Int64)
+        return found.with_columns(samples=unsaid, digest=unsaid)
+
+    def lookup(label: str, ids: pl.Series) -> pl.DataFrame:
+        where, first, until = of(label, 0, None)
+        within = pl.col("step") >= first
+        if until is not None:
+            within &= pl.col("step") <= until
+        return source.lookup(where, ids).filter(within).with_columns(attempt=pl.lit(label))
+
+    lineage = source.lineage
+    return replace(
+        source,
+        lineage=replace(lineage, chain=(*lineage.chain[:-1], known, successor)),
+        records=records,
+        tries=tries,
+        lookup=lookup,
+    )
+
+
+def where_to_resume(source: Source) -> tuple[int, bool] | None:
+    """
+    Give the step of the checkpoint that a resume of the newest attempt would load.
+
+    Returns:
+        The step, and whether an event says so; else the attempt's middle is assumed, so that
+        there is lost work to judge by. Null where the attempt left no step.
+    """
+    newest = source.lineage.chain[-1]
+    if newest.first_step is None or newest.last_step is None:
+        return None
+    events = source.acts.filter(attempt=newest.label, kind="checkpoint").filter(
+        pl.col("data").str.json_path_match("$.phase") == "complete", pl.col("step") > 0
+    )
+    saved = events.group_by("step").agg(pl.col("rank").n_unique())
+    whole = saved.filter(pl.col("rank") == pl.col("rank").max())["step"].max()
+    if isinstance(whole, int):
+        return whole, True
+    return (newest.first_step - 1 + newest.last_step) // 2, False
