@@ -35,8 +35,29 @@ def audit_positions(facts: Facts) -> Positions | None:
         repeated=_repeated(used, committed),
         holes=None if is_sampled or expected is None else _holes(facts, resumed, expected),
         drift=_drift(facts, used),
-        lost=facts.missing + (END if windows.committed.torn else windows.committed.missing),
+        lost=facts.missing + _lost_before(facts),
     )
+
+
+def _lost_before(facts: Facts) -> int:
+    """
+    Count the committed records that are known to be missing; END: nobody knows how many.
+
+    Where nothing says how many ranks there are, holes before the resume already tell of one that
+    left no ledger.
+    """
+    windows = facts.known.windows
+    if windows.committed.torn:
+        return END
+    attempts = (*windows.committed.attempts, *windows.resumed.attempts)
+    if all(one.world_size is not None for one in attempts):
+        return windows.committed.missing
+    # a try that was voided used its places, too
+    places = facts.committed.filter(~pl.col("beyond"))["position"].unique()
+    largest, smallest = places.max(), places.min()
+    if isinstance(largest, int) and isinstance(smallest, int):
+        return END if places.len() <= largest - smallest else windows.committed.missing
+    return windows.committed.missing
 
 
 def positions_prove_through(facts: Facts) -> int | None:

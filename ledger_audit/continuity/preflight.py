@@ -9,6 +9,7 @@ from ledger_audit.continuity.contract import Contract
 from ledger_audit.continuity.judging import judge
 from ledger_audit.continuity.pieces import take_stock
 from ledger_audit.continuity.rehearsal import rehearse, where_to_resume
+from ledger_audit.continuity.terms import asked_of
 from ledger_audit.continuity.windows import Source
 from ledger_audit.errors import UsageError
 from ledger_audit.model import Decision, Piece, Reading, Report, Resume, Verdict
@@ -44,7 +45,7 @@ def judge_rehearsal(
             f"to {last}",
             hint="name a step of the newest attempt",
         )
-    rehearsal = rehearse(source, step)
+    rehearsal = rehearse(asked_of(source, contract), step)
     resume = judge(rehearsal.source, rehearsal.index, contract, replace(reading, full=False))
     resume = replace(resume, checkpoint_step=step)
     return [resume], {"checkpoint_step": step, "checkpoint_step_assumed": not is_logged}

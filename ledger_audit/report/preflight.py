@@ -38,6 +38,7 @@ def _blocks(report: Report) -> Iterator[RenderableType]:
     word = Text(_WORDS[report.verdict], style=VERDICTS[report.verdict])
     if not report.resumes:
         yield word + plain(": the ledger holds no step to resume from")
+        yield plain(report.decision.text)
         return
     resume = report.resumes[-1]
     at = resume.checkpoint_step
