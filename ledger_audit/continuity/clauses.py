@@ -131,8 +131,14 @@ def _faults(
     elif name == ClauseName.ORDER:
         _order(faults, contract, evidence.disorder, tolerance)
     elif name == ClauseName.UNEXPECTED:
-        unexpected = evidence.resumed[Resumed.UNEXPECTED]
-        _count(faults, unexpected, "not in the reference", tolerance.of(Resumed.UNEXPECTED))
+        skipped = evidence.expected[Expected.SKIPPED].records
+        excuse = tolerance.skip(skipped, evidence.skipped_by_rank) if skipped else None
+        _count(
+            faults,
+            evidence.resumed[Resumed.UNEXPECTED],
+            "not in the reference",
+            lambda records: tolerance.unexpected(records, skipped, excuse),
+        )
     elif name == ClauseName.DRIFT and evidence.positions is not None:
         if drift := evidence.positions.drift:
             faults.add(f"{counted(drift, 'position')} with another sample than before", None)

@@ -26,12 +26,12 @@ def within_declared(facts: Facts, repeats: Mapping[str, int]) -> pl.Expr:
     rows = facts.resumed.filter(~pl.col("beyond"))
     if not repeats or rows.is_empty():
         return pl.lit(value=False)
-    before = facts.committed.filter(IS_USED).group_by("key").agg(pl.len().alias("before"))
+    earlier = facts.committed.filter(IS_USED).group_by("key").agg(pl.len().alias("uses"))
     uses = (
-        rows.join(before, on="key", how="left", maintain_order="left")
+        rows.join(earlier, on="key", how="left", maintain_order="left")
         .select(
             "source",
-            nth=pl.col("before").fill_null(0) + IS_USED.cum_sum().over("key", order_by="order"),
+            nth=pl.col("uses").fill_null(0) + IS_USED.cum_sum().over("key", order_by="order"),
         )
         .with_columns(
             most=pl.col("source").replace_strict(

@@ -53,6 +53,12 @@ class Tolerance:
             return f"a restart may lose {counted(most, 'sequence')} of each rank's shuffle buffer"
         return self.of(Expected.SKIPPED)(records)
 
+    def unexpected(self, records: int, skipped: int, excuse: str | None) -> str | None:
+        """Excuse what stands, past the reference's end, in the place of an excused skip."""
+        if excuse is not None and records <= skipped:
+            return f"in the place of what was skipped: {excuse}"
+        return self.of(Resumed.UNEXPECTED)(records)
+
     def epoch(self, epoch: LaterEpoch) -> str | None:
         """Excuse what a later epoch misses or repeats."""
         excuses = []
@@ -63,7 +69,7 @@ class Tolerance:
         return None if None in excuses else "; ".join(one for one in excuses if one is not None)
 
     def _within(self, bound: Bound, samples: int) -> str | None:
-        """Say which bounds hold; a bound in tokens cannot be held where none are logged."""
+        """Say which bounds hold; null: one does not."""
         found = {
             "sample": (samples, bound.samples),
             "token": (self.replayed.tokens, bound.tokens),
@@ -73,9 +79,10 @@ class Tolerance:
         for unit, (used, most) in found.items():
             if most is None:
                 continue
-            if used is None or used > most:
+            if used is not None and used > most:
                 return None
-            told.append(f"{used:,} of {counted(most, unit)}")
+            # where tokens are not logged, a limit leaves the promise unproven
+            told.append(f"{'unknown' if used is None else f'{used:,}'} of {counted(most, unit)}")
         return f"bounded replay, {' and '.join(told)}" if told else None
 
     def _allowance(self, code: str, records: int) -> str | None:

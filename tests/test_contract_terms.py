@@ -1,0 +1,193 @@
+"""Every term of a contract: a ledger whose verdict it turns, and one whose verdict it does not."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tiny import Line, attempt, dealt, write
+
+from ledger_audit import audit
+from ledger_audit.continuity.contract import (
+    Allowance,
+    Bound,
+    Contract,
+    Minimum,
+    Ranks,
+)
+from ledger_audit.model import Report
+
+SIZE = {"fingerprint": {"dataset_samples": 1000}}
+
+
+def replaying(samples: int, **start: Any) -> list[Line]:
+    """Four samples a step; after step 4 the resume begins so many samples too early."""
+    dead = attempt(0, dealt(1, 7), **SIZE)
+    return [*dead, *attempt(1, dealt(5, 9, at=16 - samples), after=(0, 4), **{**SIZE, **start})]
+
+
+def skipping(samples: int) -> list[Line]:
+    """The resume begins so many samples too late."""
+    return replaying(-samples)
+
+
+def judged(folder: Path, lines: Sequence[Line], contract: Contract) -> Report:
+    """Judge a ledger's resumes by a contract."""
+    contract = contract.with_terms(default="relative")
+    return audit.diff([write(folder, lines)], contract=contract)
+
+
+def verdict(folder: Path, lines: Sequence[Line], contract: Contract) -> str:
+    """Give the verdict alone."""
+    return judged(folder, lines, contract).verdict.value
+
+
+def clause(report: Report, name: str) -> tuple[str, str]:
+    """Give the verdict of a clause, and why."""
+    found = next(one for one in report.clauses if one.clause == name)
+    return found.verdict.value, found.because
+
+
+def bounded(**bounds: int) -> Contract:
+    """Allow a bounded replay."""
+    return Contract(promise="bounded-replay", bounded_replay=Bound(**bounds))
+
+
+@pytest.mark.parametrize(
+    ("contract", "turned"),
+    [
+        (Contract(), False),
+        (bounded(samples=4), True),
+        (bounded(samples=3), False),
+        (bounded(steps=1), True),
+        (bounded(steps=0), False),
+        (bounded(samples=4, steps=1), True),
+        (bounded(samples=4, steps=0), False),
+        (Contract(promise="at-least-once"), True),
+        (Contract(allow=(Allowance("known", finding="replayed", at_most=4),)), True),
+        (Contract(allow=(Allowance("known", finding="replayed", at_most=3),)), False),
+        (Contract(allow=(Allowance("known", finding="skipped", at_most=99),)), False),
+        (Contract(order="none"), False),
+    ],
+)
+def test_a_replay_of_one_step(contract: Contract, turned: bool, tmp_path: Path) -> None:
+    """Four replayed samples break the promise, unless a bound or an allowance holds them."""
+    report = judged(tmp_path, replaying(4), contract)
+
+    assert report.verdict.value == ("continuous" if turned else "broken")
+    assert report.resumes[0].resumed["replayed"].records == 4  # measured, allowed or not
+    if turned:
+        assert "4 records replayed, allowed: " in clause(report, "promise")[1]
+
+
+@pytest.mark.parametrize(
+    ("contract", "turned"),
+    [
+        (Contract(), False),
+        (Contract(promise="at-least-once"), False),
+        (bounded(samples=99), False),
+        (Contract(shuffle_buffer=2), True),
+        (Contract(shuffle_buffer=1), False),
+        (Contract(allow=(Allowance("known", finding="skipped", at_most=4),)), True),
+        (Contract(allow=(Allowance("known", finding="skipped", at_most=3),)), False),
+    ],
+)
+def test_a_skip_of_one_step(contract: Contract, turned: bool, tmp_path: Path) -> None:
+    """Four skipped samples break the promise, unless a shuffle buffer or an allowance explains."""
+    report = judged(tmp_path, skipping(4), contract)
+
+    assert report.verdict.value == ("continuous" if turned else "broken")
+    assert report.resumes[0].expected["skipped"].records == 4
+
+
+def with_spans(lines: list[Line]) -> list[Line]:
+    """Give every sample eight tokens."""
+    return [
+        {**line, "token_start": 0, "token_end": 8} if line["kind"] == "sample" else line
+        for line in lines
+    ]
+
+
+def test_a_bound_in_tokens_needs_spans(tmp_path: Path) -> None:
+    """Without spans a replay cannot be held to its tokens: unproven, and the limit says so."""
+    assert verdict(tmp_path / "a", with_spans(replaying(4)), bounded(tokens=32)) == "continuous"
+    assert verdict(tmp_path / "b", with_spans(replaying(4)), bounded(tokens=31)) == "broken"
+    report = judged(tmp_path / "c", replaying(4), bounded(tokens=32))
+    assert clause(report, "promise")[0] == "unproven"
+    assert "tokens-not-logged" in {one.code for one in report.resumes[0].limits}
+    assert verdict(tmp_path / "d", replaying(0), bounded(tokens=32)) == "continuous"
+
+
+def test_placement_is_free_unless_the_contract_keeps_it(tmp_path: Path) -> None:
+    """Ranks that change places break the clause `placement`, and nothing else."""
+    swapped = {step: by_rank[::-1] for step, by_rank in dealt(5, 9).items()}
+    dead = attempt(0, dealt(1, 7))
+    lines = [*dead, *attempt(1, swapped, after=(0, 4))]
+
+    assert verdict(tmp_path / "free", lines, Contract()) == "continuous"
+    report = judged(tmp_path / "kept", lines, Contract(placement="kept"))
+    assert clause(report, "placement") == ("broken", "12 records at another rank or slot")
+    assert clause(report, "promise")[0] == "continuous"
+    assert verdict(tmp_path / "right", replaying(0), Contract(placement="kept")) == "continuous"
+
+
+def test_the_number_of_ranks_may_change_unless_the_contract_forbids_it(tmp_path: Path) -> None:
+    """Two ranks instead of one: free by default, broken by contract, unproven where not logged."""
+    fixed = Contract(ranks=Ranks(may_change=False))
+    dead = attempt(0, dealt(1, 7, ranks=1, rows=4))
+    lines = [*dead, *attempt(1, dealt(5, 9), after=(0, 4))]
+
+    assert verdict(tmp_path / "free", lines, Contract()) == "continuous"
+    report = judged(tmp_path / "fixed", lines, fixed)
+    assert clause(report, "ranks") == ("broken", "1 ranks before the resume, 2 after it")
+    assert verdict(tmp_path / "same", replaying(0), fixed) == "continuous"
+    unsaid = [
+        {**line, "data": {"resumed_from": line["data"]["resumed_from"]}}
+        if line["kind"] == "start"
+        else line
+        for line in lines
+    ]
+    report = judged(tmp_path / "unsaid", unsaid, fixed)
+    assert clause(report, "ranks")[0] == "unproven"
+
+
+def test_sampled_ranks_need_no_other_ledgers(tmp_path: Path) -> None:
+    """A rank that is not sampled need leave nothing; one that is must."""
+    lines = [line for line in replaying(0) if line["rank"] == 0]
+
+    assert verdict(tmp_path / "all", lines, Contract()) == "unproven"
+    sampled = Contract(ranks=Ranks(sampled=(0,)))
+    assert verdict(tmp_path / "one", lines, sampled) == "continuous"
+    both = Contract(ranks=Ranks(sampled=(0, 1)))
+    assert verdict(tmp_path / "both", lines, both) == "unproven"
+    replayed = [line for line in replaying(4) if line["rank"] == 0]
+    assert verdict(tmp_path / "replayed", replayed, sampled) == "broken"
+
+
+@pytest.mark.parametrize(
+    ("minimum", "expected"),
+    [
+        (Minimum(reference_steps=3), "continuous"),
+        (Minimum(reference_steps=4), "unproven"),
+        (Minimum(resumed_steps=5), "continuous"),
+        (Minimum(resumed_steps=6), "unproven"),
+    ],
+)
+def test_a_minimum_of_whole_steps(minimum: Minimum, expected: str, tmp_path: Path) -> None:
+    """Fewer whole steps than the contract asks for leave the stream unproven, never broken."""
+    assert verdict(tmp_path / "right", replaying(0), Contract(minimum=minimum)) == expected
+    assert verdict(tmp_path / "wrong", replaying(4), Contract(minimum=minimum)) == "broken"
+
+
+def test_an_allowed_limit_blocks_nothing_and_its_reason_is_told(tmp_path: Path) -> None:
+    """A waived limit stays in the report with its reason; another one goes on blocking."""
+    lines = [line for line in replaying(0) if line["rank"] == 0]
+    both = (
+        Allowance("node 1 burnt", limit="rank-missing"),
+        Allowance("node 1 burnt", limit="lane-without-evidence"),
+    )
+
+    report = judged(tmp_path / "one", lines, Contract(allow=both[:1]))
+    assert clause(report, "order")[0] == "unproven"
+    report = judged(tmp_path / "both", lines, Contract(allow=both))
+    assert {one.reason for one in report.resumes[0].limits if one.is_waived} == {"node 1 burnt"}
