@@ -9,11 +9,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ledger_audit.continuity.conclusion import conclude
+from ledger_audit.continuity.conclusion import conclude, with_forbidden
 from ledger_audit.continuity.contract import DIFF, GATE, Contract
 from ledger_audit.continuity.judging import judge, judge_by_control
 from ledger_audit.model import Reading, Report
-from ledger_audit.sources import chosen_resumes, open_pair, open_source, open_windows
+from ledger_audit.sources import (
+    chosen_resumes,
+    open_pair,
+    open_source,
+    open_windows,
+    search_forbidden,
+)
 
 READ_AS_ASKED = Reading()
 Tell = Callable[[str], None]
@@ -34,13 +40,16 @@ def diff(
     tell("opening the ledger")
     source = open_source(roots, reading)
     chosen = chosen_resumes(source, reading)
+    forbidden = search_forbidden(source, contract)
     resumes = []
     for number, index in enumerate(chosen, 1):
         tell(f"judging resume {number} of {len(chosen)}")
         awaited = reading.awaited if index == chosen[-1] else None
-        resumes.append(judge(source, index, contract, replace(reading, awaited=awaited)))
+        reading_of = replace(reading, awaited=awaited)
+        resumes.append(judge(source, index, contract, reading_of, forbidden))
     inputs = {"ledger": [str(root) for root in roots]}
-    return conclude("diff", inputs, source.lineage, resumes, contract, reading)
+    report = conclude("diff", inputs, source.lineage, resumes, contract, reading)
+    return with_forbidden(report, forbidden, contract)
 
 
 def diff_windows(
@@ -54,9 +63,11 @@ def diff_windows(
     """Judge a resume by two plain logs: before the failure, and after the resume."""
     tell("reading both windows")
     source = open_windows(pre, post, checkpoint_step, reading)
-    resumes = [judge(source, 1, contract, replace(reading, full=True))]
+    forbidden = search_forbidden(source, contract)
+    resumes = [judge(source, 1, contract, replace(reading, full=True), forbidden)]
     inputs = {"pre": str(pre), "post": str(post), "checkpoint_step": checkpoint_step}
-    return conclude("diff", inputs, source.lineage, resumes, contract, reading)
+    report = conclude("diff", inputs, source.lineage, resumes, contract, reading)
+    return with_forbidden(report, forbidden, contract)
 
 
 def gate(
@@ -71,12 +82,14 @@ def gate(
     expected, source = open_pair(control, run, reading)
     chosen = chosen_resumes(source, reading)
     tell(f"comparing whole streams, then {len(chosen)} resumes")
-    stream, resumes = judge_by_control(expected, source, chosen, contract)
+    forbidden = search_forbidden(source, contract)
+    stream, resumes = judge_by_control(expected, source, chosen, contract, forbidden)
     inputs = {
         "control": [str(root) for root in control],
         "run": [str(root) for root in run],
     }
-    return conclude("gate", inputs, source.lineage, resumes, contract, reading, stream=stream)
+    report = conclude("gate", inputs, source.lineage, resumes, contract, reading, stream=stream)
+    return with_forbidden(report, forbidden, contract)
 
 
 __all__ = ["DIFF", "GATE", "Reading", "diff", "diff_windows", "gate"]

@@ -1,5 +1,6 @@
 """How a run can end, and what can go wrong with us rather than with the data stream."""
 
+from collections.abc import Sequence
 from enum import IntEnum
 
 
@@ -21,14 +22,16 @@ class LedgerAuditError(Exception):
     Args:
         message: what is wrong, with the file and the field.
         hint: what to do about it.
+        details: what else is wrong, each on a line of its own below the message.
     """
 
     exit_code = ExitCode.INTERNAL
 
-    def __init__(self, message: str, *, hint: str) -> None:
-        super().__init__(message)
+    def __init__(self, message: str, *, hint: str, details: Sequence[str] = ()) -> None:
+        super().__init__("\n".join((message, *details)))
         self.message = message
         self.hint = hint
+        self.details = tuple(details)
 
 
 class UsageError(LedgerAuditError):

@@ -1,30 +1,60 @@
 """Opens what a command names, and finds the lineage in it: where archive and reasoning meet."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
 
+from ledger_audit.continuity.checkpoints.archive import Archive
+from ledger_audit.continuity.contract import Contract, IdList
+from ledger_audit.continuity.forbidden import Found, find_forbidden
 from ledger_audit.continuity.lineage import Attempt, Lineage, reconstruct
+from ledger_audit.continuity.searching import Rule, Search, Searchable
 from ledger_audit.continuity.windows import Source
 from ledger_audit.errors import UsageError
+from ledger_audit.ledger.id_lists import read_ids
 from ledger_audit.ledger.opening import open_ledger, same_id_type
 from ledger_audit.ledger.reader import Ledger
 from ledger_audit.ledger.recovery import still_unread
 from ledger_audit.ledger.schema import DIGEST_COLUMNS
+from ledger_audit.ledger.searching import Search as AllSamples
 from ledger_audit.ledger.tables import hash_frame
+from ledger_audit.ledger.tallying import Sums
 from ledger_audit.model import Reading
+from ledger_audit.model.forbidden import Kind
 
 
-def open_source(roots: Sequence[Path], reading: Reading) -> Source:
+def open_source(roots: Sequence[Path], reading: Reading) -> Searchable:
     """Open one ledger."""
     return _source(open_ledger(roots, columns=reading.columns, stream=reading.stream))
 
 
+def open_archive(roots: Sequence[Path], reading: Reading) -> Archive:
+    """Open one ledger, to judge its checkpoints."""
+    ledger = open_ledger(roots, columns=reading.columns, stream=reading.stream)
+    sums = Sums(ledger)
+    return Archive(
+        source=_source(ledger),
+        stretches=sums.stretches,
+        usage=sums.usage,
+        records=sums.records,
+        tokens=sums.tokens,
+        places=sums.places,
+        documents=sums.documents,
+        read=sums.read,
+        size=sums.size,
+        staged=sums.staged,
+        dropped=sums.dropped,
+        sources=sums.sources,
+        stages=sums.stages(),
+        put_away={label: records for label, (_, records) in sums.put_away().items()},
+    )
+
+
 def open_pair(
     control: Sequence[Path], run: Sequence[Path], reading: Reading
-) -> tuple[Source, Source]:
+) -> tuple[Searchable, Searchable]:
     """
     Open a control and a run that are to be compared.
 
@@ -45,7 +75,7 @@ def open_pair(
     return _as_peers(expected, source), _as_peers(source, expected)
 
 
-def open_windows(pre: Path, post: Path, checkpoint_step: int, reading: Reading) -> Source:
+def open_windows(pre: Path, post: Path, checkpoint_step: int, reading: Reading) -> Searchable:
     """
     Open two plain logs as one lineage: `post` resumed from `pre` at a step.
 
@@ -64,7 +94,7 @@ def open_windows(pre: Path, post: Path, checkpoint_step: int, reading: Reading) 
     def of(label: str) -> Ledger:
         return ledgers.get(label, ledgers["pre"])
 
-    return Source(
+    return Searchable(
         lineage=Lineage((before, after), ()),
         records=lambda label, first, last: of(label).records(label, first, last),
         tries=lambda label, first, last: of(label).tries(label, first, last),
@@ -75,6 +105,39 @@ def open_windows(pre: Path, post: Path, checkpoint_step: int, reading: Reading) 
             for ledger in ledgers.values()
             for part in still_unread(ledger.acts(), ledger.unread)
         ),
+        search=_search(of, ledgers.values()),
+    )
+
+
+def read_lists(contract: Contract, search: Search) -> list[Rule]:
+    """
+    Read the lists of ids that a contract names.
+
+    Raises:
+        UnreadableError: one of them cannot be read, or holds ids of another type.
+    """
+    named: list[tuple[Kind, IdList]] = [("forbid", one) for one in contract.forbid]
+    named += [("only", one) for one in contract.only]
+    return [
+        Rule(
+            one.name or one.file.name,
+            kind,
+            read_ids(one.file, column=one.column, source=one.source, id_type=search.id_type),
+        )
+        for kind, one in named
+    ]
+
+
+def search_forbidden(source: Searchable, contract: Contract) -> Found | None:
+    """Look in the lineage for what a contract forbids; null: it forbids nothing."""
+    if not contract.forbids:
+        return None
+    return find_forbidden(
+        source,
+        source.search,
+        read_lists(contract, source.search),
+        held_out=contract.held_out,
+        token_overlap=contract.token_overlap,
     )
 
 
@@ -96,9 +159,9 @@ def chosen_resumes(source: Source, reading: Reading) -> list[int]:
     return [resumed[reading.resume - 1]]
 
 
-def _source(ledger: Ledger) -> Source:
+def _source(ledger: Ledger) -> Searchable:
     acts = ledger.acts()
-    return Source(
+    return Searchable(
         lineage=reconstruct(_told(acts), ledger.extents(), ledger.runs),
         records=ledger.records,
         tries=ledger.tries,
@@ -108,6 +171,29 @@ def _source(ledger: Ledger) -> Source:
         digest_columns=DIGEST_COLUMNS,
         unread=still_unread(acts, ledger.unread),
         acts=acts,
+        search=_search(lambda _: ledger, [ledger]),
+    )
+
+
+def _search(of: Callable[[str], Ledger], ledgers: Iterable[Ledger]) -> Search:
+    """Ask about all samples of the ledger that holds an attempt."""
+    every = [AllSamples(one) for one in ledgers]
+
+    def put_away() -> Mapping[str, tuple[int, int]]:
+        found: dict[str, tuple[int, int]] = {}
+        for one in every:
+            found.update(one.put_away())
+        return found
+
+    return Search(
+        id_type=next((one.id_type for one in every if one.id_type is not None), None),
+        size=lambda label: AllSamples(of(label)).size(label),
+        among=lambda label, *asked: AllSamples(of(label)).among(label, *asked),
+        strangers=lambda label, *asked: AllSamples(of(label)).strangers(label, *asked),
+        counts=lambda label, *asked: AllSamples(of(label)).counts(label, *asked),
+        sources=lambda label: AllSamples(of(label)).sources(label),
+        stream=lambda name: pl.concat([one.stream(name) for one in every], how="vertical_relaxed"),
+        put_away=put_away,
     )
 
 
@@ -122,7 +208,7 @@ def _only_attempt(label: str, ledger: Ledger) -> Attempt:
     return replace(chain[-1], label=label, is_assumed=False) if chain else Attempt(label)
 
 
-def _as_peers(source: Source, other: Source) -> Source:
+def _as_peers(source: Searchable, other: Source) -> Searchable:
     """Let attempts without a start event miss the ranks that the other side has."""
     ranks: frozenset[int] = frozenset().union(*(one.everyone for one in other.lineage.chain))
     chain = tuple(

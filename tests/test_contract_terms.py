@@ -139,7 +139,7 @@ def test_the_number_of_ranks_may_change_unless_the_contract_forbids_it(tmp_path:
 
     assert verdict(tmp_path / "free", lines, Contract()) == "continuous"
     report = judged(tmp_path / "fixed", lines, fixed)
-    assert clause(report, "ranks") == ("broken", "1 ranks before the resume, 2 after it")
+    assert clause(report, "ranks") == ("broken", "1 rank before the resume, 2 after it")
     assert verdict(tmp_path / "same", replaying(0), fixed) == "continuous"
     unsaid = [
         {**line, "data": {"resumed_from": line["data"]["resumed_from"]}}

@@ -12,7 +12,7 @@ from jsonschema import Draft202012Validator
 from running import ledger_audit
 
 from ledger_audit.cli import COMMANDS
-from ledger_audit.continuity.limits import LIMITS
+from ledger_audit.continuity.limit_codes import LIMITS
 from ledger_audit.errors import ExitCode
 from ledger_audit.ledger.schema import EVENT_KINDS, EVENTS, SAMPLES
 from ledger_audit.model import Expected, Overlay, Resumed

@@ -17,6 +17,9 @@ FLOORS: dict[str, set[str]] = {
     "cli": {
         "cli",
         "audit",
+        "survey",
+        "contract_file",
+        "drafting",
         "waiting",
         "simulation",
         "report",
@@ -28,12 +31,16 @@ FLOORS: dict[str, set[str]] = {
         "",
     },
     "audit": {"sources", "continuity", "model"},
+    "survey": {"sources", "continuity", "model"},
+    "drafting": {"ledger", "continuity", "contract_file", "errors", "printable"},
+    "contract_file": {"contract_file", "continuity", "errors", "printable"},
     "waiting": {"sources", "continuity", "model", "errors", "printable"},
     "simulation": {"simulation", "ledger", "model", "errors", "printable", ""},
     "sources": {"ledger", "continuity", "model", "errors"},
     "continuity": {"continuity", "model", "errors", "printable"},
     "report": {"report", "model", "printable", ""},
     "ledger": {"ledger", "model", "errors"},
+    "fingerprint": {"model", "errors", "printable"},
     "model": set(),
     "errors": set(),
     "printable": set(),
@@ -42,6 +49,8 @@ FLOORS: dict[str, set[str]] = {
 """Room → the rooms that it may import from; the package itself (`""`) holds the version."""
 
 LIBRARIES: dict[str, set[str]] = {
+    "annotated_types": {"continuity", "contract_file"},
+    "pydantic": {"contract_file"},
     "click": {"cli"},
     "polars": {"continuity", "ledger", "sources"},
     "pyarrow": {"ledger"},
@@ -135,6 +144,10 @@ def test_only_the_command_line_prints(path: Path) -> None:
         ("import ledger_audit", {"polars", "rich", "click"}),
         ("import ledger_audit.cli", {"polars", "pyarrow", "rich"}),
         ("import ledger_audit.simulation.training", {"polars", "rich", "click"}),
+        (
+            "from ledger_audit import fingerprint",
+            {"polars", "pyarrow", "rich", "click", "numpy"},
+        ),
     ],
 )
 def test_imports_are_late(statement: str, forbidden: set[str]) -> None:

@@ -26,6 +26,7 @@ CONTRACTS = {
     "two ranks": Contract(ranks=Ranks(sampled=(0, 1))),
     "minimum": Contract(minimum=Minimum(reference_steps=2)),
     "seed": Contract(fingerprint=Fingerprints(must_match=("seed",))),
+    "restored": Contract(fingerprint=Fingerprints(restore_first=True)),
     "tokens": Contract(promise="bounded-replay", bounded_replay=Bound(tokens=10)),
     "drawn": Contract(promise="resampled"),
 }
@@ -46,7 +47,7 @@ class Lack:
 
 
 COLUMNS = ("epoch", "position", "source", "token")
-KINDS = ("start", "commit", "checkpoint", "restore", "iterator", "end")
+KINDS = ("start", "commit", "checkpoint", "iterator", "end")  # a first launch restores nothing
 KEYS = ("dataset_samples", "seed", "workers", "world_size")
 
 lacks = st.builds(
@@ -83,7 +84,9 @@ def _attempt(lack: Lack, attempt: int, rank: int, first: int, last: int) -> list
     if lack.logs_some:
         start["logged_ranks"] = [0]
     lines: list[Line] = [{"kind": "start", "data": start}]
-    lines += [{"kind": "restore", "data": {}}] * bool(attempt) + [{"kind": "iterator", "data": {}}]
+    seen = {"fingerprint": {"seed": 7}}
+    lines += [{"kind": "restore", "data": seen}] * bool(attempt)
+    lines += [{"kind": "iterator", "data": seen}]
     for step in range(first, last + 1):
         for slot in range(SLOTS):
             lines.append({"kind": "sample", **_sample(step, slot, rank, lack)})

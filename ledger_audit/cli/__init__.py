@@ -19,7 +19,10 @@ LOOKS = 20
 COMMANDS = {
     "diff": "Judge every resume of a ledger by the work that the failure rolled back.",
     "gate": "Judge a run, and each of its resumes, by an uninterrupted control run.",
+    "init": "Write a contract from what a ledger shows, with a comment on every term.",
     "show": "Show the records around a resume, rank by slot, as they are.",
+    "checkpoints": "Say of every checkpoint what it is worth, and which one to resume from.",
+    "preflight": "Say what could be proven if the job died now, and what is missing for the rest.",
     "seal": "Recover and seal what dead writers left, and merge small files.",
     "convert": "Write a log of any readable format as a ledger, and list what it does not tell.",
     "demo": "Kill a small job, resume it with a fault of your choice, and audit it.",
@@ -69,7 +72,7 @@ def run(arguments: Sequence[str]) -> int:
         problem.show()
         return ExitCode.USAGE
     except LedgerAuditError as problem:
-        complain(problem.message, problem.hint)
+        complain(problem.message, problem.hint, problem.details)
         return problem.exit_code
     except (SystemExit, KeyboardInterrupt):
         raise

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from ledger_audit.cli.options import LEDGER, seconds, shared
+from ledger_audit.cli.options import LEDGER, seconds, shared, terms_of
 from ledger_audit.cli.output import tell
 from ledger_audit.cli.progress import progress
 
@@ -72,9 +72,7 @@ def diff(
         raise click.UsageError("--post and --checkpoint-step belong together")
     if post is not None and options["awaited"] is not None:
         raise click.UsageError("--wait follows a ledger: it does not go with --post")
-    contract = audit.DIFF.with_terms(
-        default="relative", order=options.pop("order"), waived=options.pop("waived")
-    )
+    contract = terms_of(options, "relative")
     options["after"] = max(options["after"], options["awaited"] or 0)
     reading = audit.Reading(**options)
     with progress() as told:

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from ledger_audit.cli.options import LEDGER, shared
+from ledger_audit.cli.options import LEDGER, shared, terms_of
 from ledger_audit.cli.output import tell
 from ledger_audit.cli.progress import progress
 
@@ -29,9 +29,7 @@ def gate(
     """
     from ledger_audit import audit
 
-    contract = audit.GATE.with_terms(
-        default="step", order=options.pop("order"), waived=options.pop("waived")
-    )
+    contract = terms_of(options, "step")
     reading = audit.Reading(full=True, **options)
     with progress() as told:
         report = audit.gate([control], [run], reading, contract, told)

@@ -3,11 +3,15 @@
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from ledger_audit.cli.output import FORMATS
+
+if TYPE_CHECKING:
+    from ledger_audit.continuity.contract import Contract
+    from ledger_audit.model import Order
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -62,7 +66,7 @@ def _reports(
 
 def _limits_begun(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
     """Complete the name of a limit."""
-    from ledger_audit.continuity.limits import LIMITS
+    from ledger_audit.continuity.limit_codes import LIMITS
 
     return [code for code in LIMITS if code.startswith(incomplete)]
 
@@ -70,7 +74,7 @@ def _limits_begun(ctx: click.Context, param: click.Parameter, incomplete: str) -
 def _limits(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> frozenset[str]:
     if not values:
         return frozenset()
-    from ledger_audit.continuity.limits import LIMITS
+    from ledger_audit.continuity.limit_codes import LIMITS
 
     for value in values:
         if value not in LIMITS:
@@ -78,6 +82,50 @@ def _limits(ctx: click.Context, param: click.Parameter, values: tuple[str, ...])
     return frozenset(values)
 
 
+_NO_CONTRACT = "ledger_audit: no contract"
+"""Where click keeps that none is wanted, until the other option is looked at."""
+
+
+def _no_contract(ctx: click.Context, param: click.Parameter, value: bool) -> None:  # noqa: ARG001
+    ctx.meta[_NO_CONTRACT] = value
+
+
+def _contract(ctx: click.Context, param: click.Parameter, value: Path | None) -> "Contract":
+    """Read the contract that is named, else the one of the working directory, else no terms."""
+    from ledger_audit.continuity.contract import Contract
+    from ledger_audit.contract_file import find_contract, read_contract
+
+    if ctx.meta[_NO_CONTRACT]:
+        if value is not None:
+            raise click.BadParameter("it does not go with --no-contract", ctx, param)
+        return Contract()
+    found = find_contract() if value is None else value
+    return Contract() if found is None else read_contract(found)
+
+
+def under_contract(command: Command) -> Command:
+    """Add `--contract` and `--no-contract`; the command gets a `Contract` as `contract`."""
+    for option in (NO_CONTRACT, CONTRACT):
+        command = option(command)
+    return command
+
+
+CONTRACT = click.option(
+    "--contract",
+    type=LEDGER,
+    metavar="FILE",
+    callback=_contract,
+    help="What the stream promises, as TOML. Where this is not given: contract.toml, or "
+    "[tool.ledger-audit] of pyproject.toml, in the working directory.",
+)
+NO_CONTRACT = click.option(
+    "--no-contract",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_no_contract,
+    help="Judge by the command's defaults, whatever the working directory holds.",
+)
 STREAM = click.option("--stream", help="Audit this stream instead of training, for instance eval.")
 COLUMN = click.option(
     "--column",
@@ -86,6 +134,22 @@ COLUMN = click.option(
     metavar="NAME=THEIRS",
     callback=_columns,
     help="Read our column NAME from THEIRS in a foreign log. Repeatable.",
+)
+FORMAT = click.option(
+    "--format",
+    "form",
+    type=click.Choice(FORMATS),
+    default="terminal",
+    show_default=True,
+    help="What to write to standard output.",
+)
+REPORT = click.option(
+    "--report",
+    "reports",
+    multiple=True,
+    metavar="KIND=FILE",
+    callback=_reports,
+    help="Write another report into a file beside it. Repeatable.",
 )
 
 _SHARED = (
@@ -109,27 +173,25 @@ _SHARED = (
         shell_complete=_limits_begun,
         help="Let this limit block no clause. Repeatable.",
     ),
-    click.option(
-        "--format",
-        "form",
-        type=click.Choice(FORMATS),
-        default="terminal",
-        show_default=True,
-        help="What to write to standard output.",
-    ),
-    click.option(
-        "--report",
-        "reports",
-        multiple=True,
-        metavar="KIND=FILE",
-        callback=_reports,
-        help="Write another report into a file beside it. Repeatable.",
-    ),
+    FORMAT,
+    REPORT,
 )
 
 
 def shared(command: Command) -> Command:
-    """Add the options that every judging command has."""
+    """Add the options that every judging command has; the contract is among them."""
     for option in reversed(_SHARED):
         command = option(command)
-    return command
+    return under_contract(command)
+
+
+def terms_of(options: dict[str, Any], default: "Order") -> "Contract":
+    """Take the contract out of a judging command's options, as its flags change it."""
+    contract: Contract = options.pop("contract")
+    if contract.draws_anew and options["order"] not in (None, "none"):
+        raise click.UsageError(
+            f"--order {options['order']}: the contract lets samples be drawn anew, in no order"
+        )
+    return contract.with_terms(
+        default=default, order=options.pop("order"), waived=options.pop("waived")
+    )

@@ -21,9 +21,11 @@ NARROWEST = 60
 """Characters in a line below which tables would lose figures; a narrower terminal folds lines."""
 
 
-def complain(message: str, hint: str) -> None:
+def complain(message: str, hint: str, details: "Iterable[str]" = ()) -> None:
     """Tell an error and its remedy on standard error, with nothing in it that a terminal obeys."""
     click.echo(f"ledger-audit: {printable(message)}", err=True)
+    for line in details:
+        click.echo(f"  {printable(line)}", err=True)
     click.echo(f"  try: {printable(hint)}", err=True)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from ledger_audit.cli.options import LEDGER, shared
+from ledger_audit.cli.options import LEDGER, shared, terms_of
 from ledger_audit.cli.output import tell
 from ledger_audit.cli.progress import progress
 
@@ -35,9 +35,7 @@ def preflight(
     """
     from ledger_audit import survey
 
-    contract = survey.DIFF.with_terms(
-        default="relative", order=options.pop("order"), waived=options.pop("waived")
-    )
+    contract = terms_of(options, "relative")
     with progress() as told:
         told("rehearsing a failure")
         report = survey.preflight(ledger, survey.Reading(**options), contract, checkpoint_step)

@@ -58,6 +58,8 @@ class Evidence:
     """Only where the contract lets samples be drawn anew."""
     others: Mapping[ClauseName, tuple[str, ...]] = field(default_factory=dict)
     """What breaks the clauses that are about more than records of the windows."""
+    remarks: Mapping[ClauseName, tuple[str, ...]] = field(default_factory=dict)
+    """What was found of them and is not to be blamed on the resume."""
 
 
 @dataclass(frozen=True)
@@ -100,6 +102,7 @@ def judge(contract: Contract, evidence: Evidence) -> tuple[Clause, ...]:
     for name in clauses_of(contract):
         faults = _faults(name, contract, evidence, tolerance)
         blocking = [one for one in limits if name in one.blocks]
+        remarks = evidence.remarks.get(name, ())
         waived = [one for one in evidence.limits if one.is_waived and name in one.blocks]
         if nothing_holds:
             clauses.append(Clause(name, Verdict.UNPROVEN, nothing_holds[0].text))
@@ -108,7 +111,9 @@ def judge(contract: Contract, evidence: Evidence) -> tuple[Clause, ...]:
         elif blocking:
             clauses.append(Clause(name, Verdict.UNPROVEN, blocking[0].text))
         else:
-            clauses.append(Clause(name, Verdict.CONTINUOUS, _fine(faults.allowed, waived)))
+            clauses.append(
+                Clause(name, Verdict.CONTINUOUS, _fine([*faults.allowed, *remarks], waived))
+            )
     return tuple(clauses)
 
 
@@ -145,8 +150,10 @@ def _faults(
     elif name == ClauseName.PLACEMENT:
         misplaced = evidence.overlays[Overlay.MISPLACED] or Amount(0, 0, None)
         _count(faults, misplaced, "at another rank or slot", tolerance.of(Overlay.MISPLACED))
+    found = evidence.overlays[Overlay.FORBIDDEN] if name == ClauseName.FORBIDDEN else None
+    excuse = None if found is None else tolerance.of(Overlay.FORBIDDEN)(found.records)
     for text in evidence.others.get(name, ()):
-        faults.add(text, None)
+        faults.add(text, excuse)
     return faults
 
 

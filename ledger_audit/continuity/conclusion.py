@@ -1,22 +1,30 @@
 """Concludes: one verdict of all, what to do now, and the report that every reporter tells."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+from ledger_audit.continuity.beside import AGAINST
 from ledger_audit.continuity.contract import Contract
+from ledger_audit.continuity.forbidden import Found
 from ledger_audit.continuity.lineage import Lineage
+from ledger_audit.continuity.tolerance import Tolerance
 from ledger_audit.model import (
     Amount,
     AttemptFacts,
     Clause,
+    ClauseName,
     Decision,
     Expected,
+    Overlay,
     Reading,
     Report,
     Resume,
     Resumed,
     Verdict,
 )
+from ledger_audit.model.forbidden import Forbidden
+from ledger_audit.printable import counted, quoted
 
 
 def conclude(
@@ -43,6 +51,53 @@ def conclude(
         contract=contract.told(),
         stream=stream,
     )
+
+
+def with_forbidden(report: Report, found: Found | None, contract: Contract) -> Report:
+    """
+    Add what was found in the whole lineage of what the contract forbids.
+
+    What an attempt used that no judged resume is about breaks the contract all the same; it is
+    blamed on no resume.
+    """
+    if found is None:
+        return report
+    clause = _forbidden(found.report, report, contract)
+    verdict = Verdict.worst([report.verdict, clause.verdict])
+    decision = report.decision
+    if clause.verdict == Verdict.BROKEN and report.verdict != Verdict.BROKEN:
+        since = next(one.since_attempt for one in found.report.lists if one.records)
+        text = f"Samples that are forbidden are in the weights since attempt {since}."
+        decision = replace(decision, action="go-back", text=text)
+    return replace(
+        report,
+        verdict=verdict,
+        clauses=(*(one for one in report.clauses if one.clause != clause.clause), clause),
+        decision=decision,
+        forbidden=found.report,
+    )
+
+
+def _forbidden(found: Forbidden, report: Report, contract: Contract) -> Clause:
+    """Judge the clause of the whole lineage."""
+    name = ClauseName.FORBIDDEN
+    used = [one for one in found.lists if one.records]
+    if used:
+        told = "; ".join(
+            f"{counted(one.records, 'record')} {AGAINST[one.kind]} {quoted(one.name)} since "
+            f"attempt {one.since_attempt}"
+            for one in used
+        )
+        most = max(hits.records for one in used for hits in one.hits)
+        excuse = Tolerance(contract).of(Overlay.FORBIDDEN)(most)
+        if excuse is None:
+            return Clause(name, Verdict.BROKEN, told)
+        return Clause(name, Verdict.CONTINUOUS, f"{told}, allowed: {excuse}")
+    if found.unseen and "forbidden-unseen" not in contract.waived:
+        return Clause(name, Verdict.UNPROVEN, found.unseen[0].text)
+    judged = [*report.resumes, *filter(None, [report.stream])]
+    told_of = [one.because for part in judged for one in part.clauses if one.clause == name]
+    return Clause(name, Verdict.CONTINUOUS, told_of[-1] if told_of else "nothing found")
 
 
 def _merged(clauses: Sequence[Clause]) -> tuple[Clause, ...]:
@@ -98,7 +153,8 @@ def decide(judged: Sequence[Resume], lineage: Lineage) -> Decision:
         action, text = "keep-running", f"Keep running.{allowed}"
     elif verdict == Verdict.BROKEN and safe is not None:
         action = "go-back"
-        text = f"Mend the cursor and resume again from step {safe[1]} of attempt {safe[0]}."
+        mended = next(one for one in resumes if one.verdict == Verdict.BROKEN)
+        text = f"{_remedy(mended)} step {safe[1]} of attempt {safe[0]}."
     elif verdict == Verdict.BROKEN:
         action, text = "go-back", "The run did not follow its control."
     else:
@@ -111,6 +167,21 @@ def decide(judged: Sequence[Resume], lineage: Lineage) -> Decision:
         epoch_share=_share(lineage, replayed, skipped),
         safe_checkpoint=safe,
     )
+
+
+_REMEDIES = {
+    ClauseName.PLACEMENT: "Let every rank go on with its own share: resume again from",
+    ClauseName.FORBIDDEN: "Take the forbidden samples out and resume again from",
+    ClauseName.RANKS: "Resume again with as many ranks as before, from",
+    ClauseName.FINGERPRINT: "Restore what the contract wants as it was, and resume again from",
+}
+"""Clause → what to do where it is the first that is broken; of others: mend the cursor."""
+
+
+def _remedy(resume: Resume) -> str:
+    broken = [one.clause for one in resume.clauses if one.verdict == Verdict.BROKEN]
+    cursor = "Mend the cursor and resume again from"
+    return next((_REMEDIES.get(ClauseName(one), cursor) for one in broken), cursor)
 
 
 def _total(amounts: Sequence[Amount]) -> Amount:

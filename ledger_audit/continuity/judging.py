@@ -10,17 +10,25 @@ from dataclasses import replace
 import polars as pl
 
 from ledger_audit.continuity import windows as cut
+from ledger_audit.continuity.beside import Beside, look_beside
+from ledger_audit.continuity.circumstances import Circumstances
 from ledger_audit.continuity.contract import Contract
 from ledger_audit.continuity.divergence import first_divergence
+from ledger_audit.continuity.forbidden import Found
 from ledger_audit.continuity.frames import IS_USED, Side
-from ledger_audit.continuity.limits import Circumstances
 from ledger_audit.continuity.resume import Audited, audit_resume, gather_facts
 from ledger_audit.continuity.terms import asked_of
 from ledger_audit.continuity.windows import Source, Windows
 from ledger_audit.model import Expected, Reading, Resume
 
 
-def judge(source: Source, index: int, contract: Contract, reading: Reading) -> Resume:
+def judge(
+    source: Source,
+    index: int,
+    contract: Contract,
+    reading: Reading,
+    forbidden: Found | None = None,
+) -> Resume:
     """
     Judge the resume of attempt `index` by its rolled-back window.
 
@@ -29,11 +37,22 @@ def judge(source: Source, index: int, contract: Contract, reading: Reading) -> R
         index: the place of the resumed attempt in the lineage.
         contract: what the stream promises.
         reading: how much to read around the checkpoint: so many steps, or everything.
+        forbidden: what was found in the lineage of what the contract forbids.
     """
     source = asked_of(source, contract)
-    around = Circumstances(has_commits=source.has_commits, awaited=reading.awaited)
-    if reading.full or contract.draws_anew:
+    is_whole = reading.full or contract.draws_anew
+    last = None if is_whole else (source.lineage.chain[index].resumed_at or 0) + reading.after
+    beside = look_beside(source, index, contract, forbidden, last)
+    around = Circumstances(has_commits=source.has_commits, awaited=reading.awaited, beside=beside)
+    if is_whole:
         return _judge(_whole_windows(source, index), source, index, contract, around)
+    return _judge_narrowly(source, index, contract, reading, around)
+
+
+def _judge_narrowly(
+    source: Source, index: int, contract: Contract, reading: Reading, around: Circumstances
+) -> Resume:
+    """Judge by the steps around the checkpoint, and by more where they do not explain all."""
     checkpoint = source.lineage.chain[index].resumed_at or 0
     first, last = checkpoint - reading.before + 1, checkpoint + reading.after
     near = cut.read_ahead(source, index - 1, max(0, first), last)
@@ -59,7 +78,11 @@ def judge(source: Source, index: int, contract: Contract, reading: Reading) -> R
 
 
 def judge_by_control(
-    control: Source, run: Source, indices: list[int], contract: Contract
+    control: Source,
+    run: Source,
+    indices: list[int],
+    contract: Contract,
+    forbidden: Found | None = None,
 ) -> tuple[Resume, list[Resume]]:
     """
     Judge the whole surviving stream of a run, and resumes of it, by a control.
@@ -79,7 +102,9 @@ def judge_by_control(
         resumed=cut.surviving_stream(run, is_reference=False),
         reference_kind="control",
     )
-    around = Circumstances(has_commits=run.has_commits and control.has_commits)
+    around = Circumstances(
+        has_commits=run.has_commits and control.has_commits, beside=Beside(forbidden=forbidden)
+    )
     newest = run.lineage.chain[-1].label
     audited = audit_resume(windows, contract, around, from_attempt=None, to_attempt=newest)
     divergence = first_divergence(audited.facts)
@@ -89,7 +114,8 @@ def judge_by_control(
         agrees = divergence is None or divergence > at or _agrees(whole, run, index, contract)
         reference = cut.after(whole, at) if agrees else None
         windows = _whole_windows(run, index, reference)
-        own = Circumstances(has_commits=run.has_commits)
+        beside = look_beside(run, index, contract, forbidden, None)
+        own = Circumstances(has_commits=run.has_commits, beside=beside)
         resumes.append(_judge(windows, run, index, contract, own))
     return replace(audited.told(), first_divergence=divergence), resumes
 

@@ -162,7 +162,15 @@ def reconstruct(
             "the attempts " + ", ".join(sorted(attempts)) + " resume from each other in a circle",
             hint="their start events contradict each other; remove the copied ones",
         )
-    chain = [max(leaves, key=_age)]
+    chain = chain_to(max(leaves, key=age), attempts)
+    inside = {attempt.label for attempt in chain}
+    outside = sorted((one for one in attempts.values() if one.label not in inside), key=age)
+    return Lineage(chain, tuple(outside))
+
+
+def chain_to(leaf: Attempt, attempts: Mapping[str, Attempt]) -> tuple[Attempt, ...]:
+    """Give the attempts whose steps the weights of one hold, oldest first, itself last."""
+    chain = [leaf]
     while (origin := _holder(chain[-1], attempts)) is not None:
         known = attempts.get(origin, Attempt(origin, is_absent=True))
         if known in chain:
@@ -171,10 +179,7 @@ def reconstruct(
                 hint="its start event is wrong or was copied",
             )
         chain.append(known)
-    chain.reverse()
-    inside = {attempt.label for attempt in chain}
-    outside = sorted((one for one in attempts.values() if one.label not in inside), key=_age)
-    return Lineage(tuple(chain), tuple(outside))
+    return tuple(reversed(chain))
 
 
 def _holder(attempt: Attempt, attempts: Mapping[str, Attempt]) -> str | None:
@@ -197,7 +202,7 @@ def _holder(attempt: Attempt, attempts: Mapping[str, Attempt]) -> str | None:
     return label
 
 
-def _age(attempt: Attempt) -> tuple[int, list[tuple[int, str]]]:
+def age(attempt: Attempt) -> tuple[int, list[tuple[int, str]]]:
     """Order attempts by start time, and by the numbers in their labels where times are equal."""
     return attempt.started_ns or 0, natural(attempt.label)
 

@@ -6,6 +6,7 @@ from typing import Any
 import polars as pl
 
 from ledger_audit.continuity.contract import Contract
+from ledger_audit.continuity.forbidden import Found
 from ledger_audit.continuity.judging import judge
 from ledger_audit.continuity.pieces import take_stock
 from ledger_audit.continuity.rehearsal import rehearse, where_to_resume
@@ -16,7 +17,11 @@ from ledger_audit.model import Decision, Piece, Reading, Report, Resume, Verdict
 
 
 def judge_rehearsal(
-    source: Source, checkpoint_step: int | None, contract: Contract, reading: Reading
+    source: Source,
+    checkpoint_step: int | None,
+    contract: Contract,
+    reading: Reading,
+    forbidden: Found | None = None,
 ) -> tuple[list[Resume], dict[str, Any]]:
     """
     Judge a right resume of the newest attempt that did not happen yet.
@@ -26,6 +31,7 @@ def judge_rehearsal(
         checkpoint_step: where it resumes; null: at the newest whole checkpoint.
         contract: what the stream promises.
         reading: how much to read around the checkpoint.
+        forbidden: what was found in the lineage of what the contract forbids.
 
     Returns:
         The one resume, or none where the attempt left no step; and what the report says of where
@@ -46,7 +52,9 @@ def judge_rehearsal(
             hint="name a step of the newest attempt",
         )
     rehearsal = rehearse(asked_of(source, contract), step)
-    resume = judge(rehearsal.source, rehearsal.index, contract, replace(reading, full=False))
+    resume = judge(
+        rehearsal.source, rehearsal.index, contract, replace(reading, full=False), forbidden
+    )
     resume = replace(resume, checkpoint_step=step)
     return [resume], {"checkpoint_step": step, "checkpoint_step_assumed": not is_logged}
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 import polars as pl
 
 from ledger_audit.continuity import windows as cut
+from ledger_audit.continuity.lineage import Attempt
 from ledger_audit.continuity.windows import Source, whole_through
 
 SUCCESSOR = "next"
@@ -57,16 +58,6 @@ def _with_successor(source: Source, after: int, *, is_lost: bool) -> Source:
     label = SUCCESSOR
     while label in taken:
         label += "+"
-    last = parent.last_step if is_lost or parent.last_step is None else min(after, parent.last_step)
-    known = replace(
-        parent,
-        loaded_at=max(after, parent.loaded_at or after),
-        has_end=False,
-        last_steps={
-            rank: step if last is None else min(step, last)
-            for rank, step in parent.last_steps.items()
-        },
-    )
     successor = replace(
         parent,
         label=label,
@@ -78,41 +69,92 @@ def _with_successor(source: Source, after: int, *, is_lost: bool) -> Source:
         is_assumed=not parent.has_start,
         lost=(),
     )
-
-    def of(label: str, first: int, until: int | None) -> tuple[str, int, int | None]:
-        """Say where a stretch of an attempt really stands."""
-        if label == successor.label:
-            return parent.label, max(first, after + 1), until
-        if label == parent.label and not is_lost:
-            return label, first, after if until is None else min(after, until)
-        return label, first, until
-
-    def records(label: str, first: int, until: int | None) -> pl.DataFrame:
-        return source.records(*of(label, first, until)).with_columns(attempt=pl.lit(label))
-
-    def tries(label: str, first: int, until: int | None) -> pl.DataFrame:
-        found = source.tries(*of(label, first, until)).with_columns(attempt=pl.lit(label))
-        if label != successor.label:
-            return found
-        # what its parent lost, the successor would not
-        unsaid = pl.lit(None, pl.Int64)
-        return found.with_columns(samples=unsaid, digest=unsaid)
-
-    def lookup(label: str, ids: pl.Series) -> pl.DataFrame:
-        where, first, until = of(label, 0, None)
-        within = pl.col("step") >= first
-        if until is not None:
-            within &= pl.col("step") <= until
-        return source.lookup(where, ids).filter(within).with_columns(attempt=pl.lit(label))
-
+    known = _dead(parent, after, is_lost=is_lost)
+    stage = _Stage(source, known, successor, after, is_lost)
     lineage = source.lineage
     return replace(
         source,
         lineage=replace(lineage, chain=(*lineage.chain[:-1], known, successor)),
-        records=records,
-        tries=tries,
-        lookup=lookup,
+        acts=_acts_with(source.acts, parent, label),
+        records=stage.records,
+        tries=stage.tries,
+        lookup=stage.lookup,
     )
+
+
+def _dead(parent: Attempt, after: int, *, is_lost: bool) -> Attempt:
+    """Give the attempt as a failure leaves it: what it did to the step is committed."""
+    last = parent.last_step if is_lost or parent.last_step is None else min(after, parent.last_step)
+    return replace(
+        parent,
+        loaded_at=max(after, parent.loaded_at or after),
+        has_end=False,
+        last_steps={
+            rank: step if last is None else min(step, last)
+            for rank, step in parent.last_steps.items()
+        },
+    )
+
+
+@dataclass(frozen=True)
+class _Stage:
+    """Reads what the parent did as its own and as its successor's."""
+
+    source: Source
+    parent: Attempt
+    successor: Attempt
+    after: int
+    is_lost: bool
+
+    def records(self, label: str, first: int, until: int | None) -> pl.DataFrame:
+        """Give SAMPLES of an attempt, the successor's among them."""
+        return self._named(self.source.records(*self._place(label, first, until)), label)
+
+    def tries(self, label: str, first: int, until: int | None) -> pl.DataFrame:
+        """Give commits and voids; what its parent lost, the successor would not."""
+        found = self._named(self.source.tries(*self._place(label, first, until)), label)
+        if label != self.successor.label:
+            return found
+        unsaid = pl.lit(None, pl.Int64)
+        return found.with_columns(samples=unsaid, digest=unsaid)
+
+    def lookup(self, label: str, ids: pl.Series) -> pl.DataFrame:
+        """Give used records with one of these sample ids."""
+        where, first, until = self._place(label, 0, None)
+        within = pl.col("step") >= first
+        if until is not None:
+            within &= pl.col("step") <= until
+        return self._named(self.source.lookup(where, ids).filter(within), label)
+
+    def _named(self, rows: pl.DataFrame, label: str) -> pl.DataFrame:
+        return rows.with_columns(attempt=pl.lit(label))
+
+    def _place(self, label: str, first: int, until: int | None) -> tuple[str, int, int | None]:
+        """Say where a stretch of an attempt really stands."""
+        if label == self.successor.label:
+            return self.parent.label, max(first, self.after + 1), until
+        if label == self.parent.label and not self.is_lost:
+            return label, first, self.after if until is None else min(self.after, until)
+        return label, first, until
+
+
+def _acts_with(acts: pl.DataFrame, parent: Attempt, label: str) -> pl.DataFrame:
+    """
+    Let the successor say what its parent said when it began.
+
+    A first launch has nothing to restore: its successor restores just before it makes the
+    iterator, if its parent says when it made it.
+    """
+    if "kind" not in acts.columns:
+        return acts
+    said = acts.filter(
+        pl.col("attempt") == parent.label, pl.col("kind").is_in(["start", "restore", "iterator"])
+    )
+    if parent.resumed_at is None and not (said["kind"] == "restore").any():
+        made = said.filter(kind="iterator")
+        restored = made.with_columns(kind=pl.lit("restore"), seq=pl.col("seq") - 1)
+        said = pl.concat([said, restored])
+    return pl.concat([acts, said.with_columns(attempt=pl.lit(label))])
 
 
 def where_to_resume(source: Source) -> tuple[int, bool] | None:

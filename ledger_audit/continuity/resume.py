@@ -1,12 +1,14 @@
 """Audits one resume, from its windows to its verdict: the steps of the reasoning in their order."""
 
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import polars as pl
 
 from ledger_audit.continuity import limits as limit_rules
 from ledger_audit.continuity.align import align
+from ledger_audit.continuity.beside import remarks
+from ledger_audit.continuity.circumstances import Circumstances
 from ledger_audit.continuity.classify import Classified, classify
 from ledger_audit.continuity.clauses import Evidence, judge
 from ledger_audit.continuity.contract import Contract
@@ -90,7 +92,7 @@ class Audited:
 def audit_resume(
     windows: Windows,
     contract: Contract,
-    around: limit_rules.Circumstances,
+    around: Circumstances,
     *,
     from_attempt: str | None,
     to_attempt: str,
@@ -102,7 +104,7 @@ def audit_resume(
     evidence = _evidence(facts, classified, disordered, contract, around)
     clauses = judge(contract, evidence)
     report = replace(
-        _report(facts, classified, disordered, evidence),
+        _report(facts, classified, disordered, evidence, around),
         from_attempt=from_attempt,
         to_attempt=to_attempt,
         clauses=clauses,
@@ -116,7 +118,7 @@ def _evidence(
     classified: Classified,
     disordered: pl.DataFrame,
     contract: Contract,
-    around: limit_rules.Circumstances,
+    around: Circumstances,
 ) -> Evidence:
     """Collect what a verdict is made of."""
     rows, expected = classified.resumed, classified.expected
@@ -126,9 +128,10 @@ def _evidence(
     unordered = disorder(order, moved, disordered["record"].n_unique(), facts)
     limits = (
         *limit_rules.find_limits(facts, classified, positions, later, unordered, around),
-        *limits_of_terms(facts, classified, draws, contract),
+        *limits_of_terms(facts, classified, draws, contract, around.beside),
     )
     columns = facts.known.columns
+    hits = _hits(classified, around)
     windows = facts.known.windows
     replayed = rows.filter(pl.col("worst") == Resumed.REPLAYED)
     skipped = expected.filter(pl.col("worst") == Expected.SKIPPED)
@@ -136,7 +139,7 @@ def _evidence(
     return Evidence(
         resumed=_amounts(rows, Resumed, columns),
         expected=_amounts(expected, Expected, columns),
-        overlays=_overlays(classified, disordered, columns),
+        overlays=_overlays(classified, disordered, hits, columns),
         positions=positions,
         later_epochs=later,
         disorder=unordered,
@@ -146,12 +149,13 @@ def _evidence(
         ranks=len(windows.resumed.attempts[-1].everyone) or 1,
         skipped_by_rank=dict(by_rank),
         draws=draws,
-        others=other_faults(windows, contract),
+        others=other_faults(windows, contract, around.beside),
+        remarks={} if around.beside is None else remarks(around.beside),
     )
 
 
 def _further_evidence(
-    facts: Facts, contract: Contract, around: limit_rules.Circumstances
+    facts: Facts, contract: Contract, around: Circumstances
 ) -> tuple[Positions | None, tuple[LaterEpoch, ...], Draws | None]:
     """Look at positions and later epochs; where samples are drawn anew, at the draws instead."""
     if contract.draws_anew:
@@ -166,7 +170,11 @@ def _further_evidence(
 
 
 def _report(
-    facts: Facts, classified: Classified, disordered: pl.DataFrame, evidence: Evidence
+    facts: Facts,
+    classified: Classified,
+    disordered: pl.DataFrame,
+    evidence: Evidence,
+    around: Circumstances,
 ) -> Resume:
     """Tell what was found, before it is judged."""
     windows = facts.known.windows
@@ -190,9 +198,11 @@ def _report(
         shift=_shift(facts, classified, evidence, disordered.is_empty()),
         positions=evidence.positions,
         later_epochs=evidence.later_epochs,
-        findings=tuple(_findings(classified, disordered, facts.known.columns)),
+        findings=tuple(
+            _findings(classified, disordered, _hits(classified, around), facts.known.columns)
+        ),
         limits=evidence.limits,
-        fingerprint_changes=_fingerprint_changes(windows),
+        fingerprints=None if around.beside is None else around.beside.fingerprints,
         draws=evidence.draws,
     )
 
@@ -205,13 +215,22 @@ def _amounts(
     return {one: found[one] for one in outcomes}
 
 
+def _hits(classified: Classified, around: Circumstances) -> pl.DataFrame:
+    """Give the records of forbidden samples."""
+    hits = None if around.beside is None else around.beside.hits
+    return classified.resumed.clear() if hits is None else hits
+
+
 def _overlays(
-    classified: Classified, disordered: pl.DataFrame, columns: tuple[str, ...]
+    classified: Classified,
+    disordered: pl.DataFrame,
+    hits: pl.DataFrame,
+    columns: tuple[str, ...],
 ) -> dict[Overlay, Amount | None]:
     rows = {
         Overlay.MISPLACED: classified.resumed.filter("misplaced"),
         Overlay.OUT_OF_ORDER: disordered,
-        Overlay.FORBIDDEN: classified.resumed.clear(),
+        Overlay.FORBIDDEN: hits,
     }
     has_spans = "token_start" in columns
     return {
@@ -307,7 +326,10 @@ def _reaches_the_end(expected: pl.DataFrame) -> bool:
 
 
 def _findings(
-    classified: Classified, disordered: pl.DataFrame, columns: tuple[str, ...]
+    classified: Classified,
+    disordered: pl.DataFrame,
+    hits: pl.DataFrame,
+    columns: tuple[str, ...],
 ) -> list[Finding]:
     found: list[Finding] = []
     for code, clause in _FOUND.items():
@@ -316,19 +338,7 @@ def _findings(
     found += runs(disordered, str(Overlay.OUT_OF_ORDER), ClauseName.ORDER)
     misplaced = classified.resumed.filter("misplaced")
     found += runs(misplaced, str(Overlay.MISPLACED), ClauseName.PLACEMENT)
+    found += runs(hits, str(Overlay.FORBIDDEN), ClauseName.FORBIDDEN)
     if "token_start" in columns:
         return found
     return [replace(one, amount=replace(one.amount, tokens=None)) for one in found]
-
-
-def _fingerprint_changes(windows: Windows) -> tuple[tuple[str, Any, Any], ...]:
-    """List the fingerprint keys that both sides log with different values: key, before, after."""
-    if not windows.committed.attempts or not windows.resumed.attempts:
-        return ()
-    before = windows.committed.attempts[-1].fingerprint
-    after = windows.resumed.attempts[-1].fingerprint
-    return tuple(
-        (key, before[key], after[key])
-        for key in sorted(before.keys() & after.keys())
-        if before[key] != after[key]
-    )

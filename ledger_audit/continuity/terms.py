@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from ledger_audit.continuity.beside import Beside, faults, limits
 from ledger_audit.continuity.classify import Classified
 from ledger_audit.continuity.contract import Contract
 from ledger_audit.continuity.facts import Facts
-from ledger_audit.continuity.limits import limit
+from ledger_audit.continuity.limit_codes import limit
 from ledger_audit.continuity.lineage import Attempt
 from ledger_audit.continuity.windows import Source, Windows, whole_through
 from ledger_audit.model import ClauseName, Draws, Limit, Resumed
@@ -53,7 +54,11 @@ def asked_of(source: Source, contract: Contract) -> Source:
 
 
 def limits_of_terms(
-    facts: Facts, classified: Classified, draws: Draws | None, contract: Contract
+    facts: Facts,
+    classified: Classified,
+    draws: Draws | None,
+    contract: Contract,
+    beside: Beside | None,
 ) -> list[Limit]:
     """List what the contract asks for and this ledger cannot show."""
     return [
@@ -61,6 +66,7 @@ def limits_of_terms(
         *_of_tokens(facts, classified, contract),
         *_of_draws(draws),
         *_of_ranks(facts.known.windows, contract),
+        *([] if beside is None else limits(beside, contract)),
     ]
 
 
@@ -70,14 +76,20 @@ def sorted_limits(limits: Sequence[Limit], contract: Contract) -> tuple[Limit, .
     return tuple(sorted(found, key=lambda one: not one.blocks))
 
 
-def other_faults(windows: Windows, contract: Contract) -> dict[ClauseName, tuple[str, ...]]:
-    """Find what breaks the clauses that are about attempts, not about records."""
+def other_faults(
+    windows: Windows, contract: Contract, beside: Beside | None
+) -> dict[ClauseName, tuple[str, ...]]:
+    """Find what breaks the clauses that are about more than the records of the windows."""
+    found = {} if beside is None else faults(beside, contract)
     before, after = last_before(windows), windows.resumed.attempts[-1]
-    sizes = (None if before is None else before.world_sizes[-1], after.world_sizes[0])
-    is_known = before is not None and None not in (before.world_size, after.world_size)
-    if contract.ranks.may_change or not is_known or sizes[0] == sizes[1]:
-        return {}
-    return {ClauseName.RANKS: (f"{sizes[0]} ranks before the resume, {sizes[1]} after it",)}
+    if contract.ranks.may_change or before is None:
+        return found
+    if before.world_size is not None and after.world_size is not None:
+        sizes = before.world_sizes[-1], after.world_sizes[0]
+        if sizes[0] != sizes[1]:
+            told = f"{counted(sizes[0], 'rank')} before the resume, {sizes[1]:,} after it"
+            found[ClauseName.RANKS] = (told,)
+    return found
 
 
 def last_before(windows: Windows) -> Attempt | None:

@@ -11,15 +11,18 @@ Excuse = Callable[[int], str | None]
 """Records found → why they break nothing; null: they do."""
 
 
+NOTHING = Amount(0, 0, None)
+
+
 @dataclass(frozen=True)
 class Tolerance:
     """What one resume may do beside what was promised."""
 
     contract: Contract
-    replayed: Amount
-    replayed_steps: int
+    replayed: Amount = NOTHING
+    replayed_steps: int = 0
     """Resumed steps that hold a replayed record."""
-    ranks: int
+    ranks: int = 1
     """Ranks of the resumed attempt."""
 
     def of(self, code: str) -> Excuse:

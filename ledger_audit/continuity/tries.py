@@ -139,6 +139,24 @@ def steps_of(
     left = records.group_by("rank", "step", "try_seq").agg(
         pl.len().cast(pl.Int64).alias("n"), IS_USED.sum().cast(pl.Int64).alias("n_used")
     )
+    return steps_from(attempt, left, tries, has_commits=has_commits)
+
+
+def steps_from(
+    attempt: Attempt, left: pl.DataFrame, tries: pl.DataFrame, *, has_commits: bool
+) -> pl.DataFrame:
+    """
+    Judge the same by counts alone.
+
+    Args:
+        attempt: the attempt.
+        left: rank, step, try_seq, n and n_used (records of a try, and those not voided).
+        tries: its commits and voids in the stretch.
+        has_commits: as above.
+
+    Returns:
+        STEPS, sorted by step.
+    """
     parts = []
     for first, last, ranks in attempt.spans:
         within = pl.lit(value=True)

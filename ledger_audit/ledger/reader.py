@@ -14,6 +14,7 @@ from ledger_audit.errors import UnreadableError
 from ledger_audit.ledger import extents
 from ledger_audit.ledger.parts import Part, collect
 from ledger_audit.ledger.schema import SAMPLE_ID
+from ledger_audit.ledger.streams import streams_of
 from ledger_audit.ledger.tables import events_schema, samples_schema
 from ledger_audit.model import Unread
 
@@ -99,15 +100,38 @@ class Ledger:
 
     def lookup(self, attempt: str, ids: pl.Series) -> pl.DataFrame:
         """Give every used record of an attempt whose `sample_id` is among `ids`."""
-        parts = self._samples.get(attempt, ())
-        if ids.is_empty() or not parts:
+        if ids.is_empty():
             return self._no_records()
-        found = pl.concat([part.rows for part in parts]).filter(
-            pl.col(SAMPLE_ID).is_in(ids.implode())
-        )
-        rows = self._used(collect(found, self.name, streams=True))
+        return self.found(self.scanned(attempt).filter(pl.col(SAMPLE_ID).is_in(ids.implode())))
+
+    def scanned(
+        self, attempt: str, first_step: int | None = None, last_step: int | None = None
+    ) -> pl.LazyFrame:
+        """
+        Give the samples of an attempt as written, not read yet: all streams and stages.
+
+        Args:
+            attempt: its label; of an unknown one there is no row.
+            first_step: of the rows to give; null: all rows, also those of no step.
+            last_step: of the rows to give; null: there is none after which they end.
+
+        Returns:
+            The columns of the `samples` table and `writer`.
+        """
+        if first_step is None:
+            frames = [part.rows for part in self._samples.get(attempt, ())]
+            return pl.concat(frames) if frames else self._no_rows()
+        frames = _stretch(self._samples.get(attempt, ()), first_step, last_step)
+        rows = pl.concat(frames) if frames else self._no_rows()
+        return rows.filter(_within(first_step, last_step))
+
+    def found(self, rows: pl.LazyFrame) -> pl.DataFrame:
+        """Give the used records among scanned rows of one attempt, read as a stream."""
+        found = self._used(collect(rows, self.name, streams=True))
         # the rest of their micro-batches was not read: the order of writing stands for a row
-        return rows.with_columns(row=pl.coalesce("row", pl.col("seq").cast(pl.Int32, strict=False)))
+        return found.with_columns(
+            row=pl.coalesce("row", pl.col("seq").cast(pl.Int32, strict=False))
+        )
 
     def extents(self) -> pl.DataFrame:
         """
@@ -128,6 +152,16 @@ class Ledger:
         ]
         return pl.concat([pl.DataFrame(schema=extents.SCHEMA), *found])
 
+    def streams(self) -> frozenset[tuple[str | None, str | None]]:
+        """List each stream (null: training) and stage (null: used) that has a record."""
+        parts = [part for of_attempt in self._samples.values() for part in of_attempt]
+        return streams_of(parts, self.name)
+
+    def glimpse(self, attempt: str, first_step: int, most: int) -> pl.DataFrame:
+        """Give up to `most` used records of an attempt from a step on, as written, any of them."""
+        rows = self.scanned(attempt, first_step).filter(*extents.used(self.stream))
+        return collect(rows.drop("writer").head(most), self.name)
+
     def everything(self, attempt: str) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Give every record and every event of an attempt as written: all streams and stages."""
         samples = [part.rows.drop("writer") for part in self._samples.get(attempt, ())]
@@ -147,12 +181,7 @@ class Ledger:
         but: Sequence[str] = (),
     ) -> pl.DataFrame | None:
         """Read a stretch of steps; of sealed files, only those that may hold a part of it."""
-        frames = [
-            frame
-            for part in table.get(attempt, ())
-            if (frame := part.among(lambda one: one.bounds("step").may_hold(first_step, last_step)))
-            is not None
-        ]
+        frames = _stretch(table.get(attempt, ()), first_step, last_step)
         if not frames:
             return None
         rows = pl.concat(frames).filter(_within(first_step, last_step)).drop(but)
@@ -164,8 +193,19 @@ class Ledger:
         rows = rows.filter(*extents.used(self.stream))
         return _once(_sound(rows, self.name), self.name).drop(_NOT_JUDGED)
 
+    def _no_rows(self) -> pl.LazyFrame:
+        return pl.LazyFrame(schema={**samples_schema(self.id_type), "writer": pl.String()})
+
     def _no_records(self) -> pl.DataFrame:
         return pl.DataFrame(schema=samples_schema(self.id_type)).drop(_NOT_JUDGED, strict=False)
+
+
+def _stretch(parts: Sequence[Part], first_step: int, last_step: int | None) -> list[pl.LazyFrame]:
+    """Give the files, and the rows in memory, that may hold a part of a stretch of steps."""
+    found = [
+        part.among(lambda one: one.bounds("step").may_hold(first_step, last_step)) for part in parts
+    ]
+    return [frame for frame in found if frame is not None]
 
 
 def _within(first_step: int, last_step: int | None) -> pl.Expr:

@@ -5,6 +5,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal
 
+from ledger_audit.model.claims import ClaimPair
+from ledger_audit.model.fingerprints import FingerprintFacts
+from ledger_audit.model.forbidden import Forbidden
+
 
 class Verdict(StrEnum):
     """Whether the resumed run continues the intended data stream."""
@@ -298,7 +302,10 @@ class Resume:
     later_epochs: tuple[LaterEpoch, ...]
     findings: tuple[Finding, ...]
     limits: tuple[Limit, ...]
-    fingerprint_changes: tuple[tuple[str, Any, Any], ...]
+    fingerprints: FingerprintFacts | None
+    """What decided the order before and after; null: of a whole stream."""
+    claims: tuple[ClaimPair, ...] = ()
+    """The claim saved, the claim restored and the first records, compared pairwise."""
     picture: Picture = Picture((), ())
     draws: Draws | None = None
     """Only where the contract lets samples be drawn anew."""
@@ -367,5 +374,7 @@ class Report:
     contract: dict[str, Any]
     stream: Resume | None = None
     """Only of `gate`: the whole surviving stream against the control."""
+    forbidden: Forbidden | None = None
+    """What was found of what the contract forbids; null: it forbids nothing."""
     evidence: tuple[Piece, ...] = ()
     """Only of `preflight`: what the newest attempt logs."""

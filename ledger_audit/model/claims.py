@@ -39,3 +39,15 @@ class ClaimFacts:
     """One sentence: what it says, what is proven, and what a resume from it would do."""
     notes: tuple[str, ...] = ()
     """What a resume from it needs beside it."""
+
+
+@dataclass(frozen=True)
+class ClaimPair:
+    """Two of the three facts around a resume: the claim saved, the claim restored, the records."""
+
+    pair: Literal["saved-restored", "saved-ledger", "restored-records"]
+    agreement: Agreement
+    ranks: tuple[tuple[int, int], ...]
+    """Closed ranges of the ranks that it is about; none: of all of them, or nobody says it."""
+    text: str
+    """One plain sentence."""

@@ -23,6 +23,7 @@ from ledger_audit.model import (
     Report,
     Resume,
 )
+from ledger_audit.report.json_beside import beside, forbidden
 
 SCHEMA = "ledger-audit/report/1"
 
@@ -47,6 +48,8 @@ def to_json(report: Report) -> str:
             **_resume(report.stream),
             "first_divergence": report.stream.first_divergence,
         }
+    if report.forbidden is not None:
+        told["forbidden"] = forbidden(report.forbidden)
     if report.command == "preflight":
         told["evidence"] = [_piece(piece) for piece in report.evidence]
     return json.dumps(told, indent=1) + "\n"
@@ -109,11 +112,7 @@ def _resume(resume: Resume) -> dict[str, Any]:
         "later_epochs": [_epoch(epoch) for epoch in resume.later_epochs],
         "findings": [_finding(finding) for finding in resume.findings],
         "draws": None if resume.draws is None else asdict(resume.draws),
-        "claims": [],
-        "fingerprint_changes": [
-            {"key": key, "before": before, "after": after}
-            for key, before, after in resume.fingerprint_changes
-        ],
+        **beside(resume),
         "causes": [],
         "limits": [_limit(limit) for limit in resume.limits],
     }

@@ -20,6 +20,7 @@ from ledger_audit.model import (
 )
 from ledger_audit.printable import counted, printable, quoted
 from ledger_audit.report import phrases
+from ledger_audit.report.beside import beside, forbidden_block
 from ledger_audit.report.marks import LETTERS, STYLES, VERDICTS
 from ledger_audit.report.picture import set_picture
 from ledger_audit.report.screen import Screen
@@ -44,6 +45,9 @@ def to_terminal(report: Report, screen: Screen) -> str:
             blocks += ["", _title(resume, title), labelled([("reach", phrases.reach(resume))])]
         else:
             blocks += ["", *_block(resume, title, screen)]
+    if report.forbidden is not None:
+        told = [*forbidden_block(report.forbidden)]
+        blocks += ["", *told] if told else []
     outside = [one.attempt for one in report.lineage if not one.in_lineage]
     if outside:
         blocks += ["", plain(f"Not in the newest weights: attempt {', '.join(outside)}")]
@@ -79,6 +83,11 @@ def _head(report: Report) -> Iterator[RenderableType]:
     judged = phrases.worst_of(report)
     word = Text(report.verdict.value.upper(), style=VERDICTS[report.verdict])
     if judged is None:
+        broken = [one for one in report.clauses if one.verdict == report.verdict]
+        if report.verdict == Verdict.BROKEN and broken:
+            yield word + plain(f" in the clause {broken[-1].clause}, at no restart", "bold")
+            yield plain(f"{broken[-1].because}.")
+            return
         yield word + plain(": nothing was resumed")
         return
     yield word + plain(f" {phrases.reach(judged)}", "bold")
@@ -159,6 +168,9 @@ def _block(resume: Resume, title: str, screen: Screen) -> Iterator[RenderableTyp
     if resume.findings:
         yield ""
         yield Padding(_findings(resume.findings, screen), (0, 0, 0, 2))
+    for part in beside(resume):
+        yield ""
+        yield Padding(part, (0, 0, 0, 2))
     if resume.limits:
         yield ""
         judged = frozenset(clause.clause for clause in resume.clauses)

@@ -1,1 +1,208 @@
 """Claims: read whatever the framework saved, and compare it with what was committed."""
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from itertools import islice
+
+from ledger_audit.continuity.claims import (
+    accelerate,
+    cursor,
+    datasets,
+    grain,
+    lightning,
+    litdata,
+    megatron,
+    olmo,
+    standard,
+    streaming,
+    torchdata,
+    trainer,
+)
+from ledger_audit.continuity.claims.claim import Claim, Count
+from ledger_audit.continuity.claims.values import State
+from ledger_audit.printable import quoted
+
+UNKNOWN = "unknown"
+NOTHING_KNOWN = "no key with a known meaning says a position: compared by equality only"
+
+MOST_NESTED = 6
+MOST_LOOKED_AT = 512
+MOST_KEYS = 256
+MOST_ITEMS = 8
+MOST_NOTES = 12
+"""How far a state is searched, and how much of it is told: what it holds must not decide."""
+
+
+@dataclass(frozen=True)
+class Reader:
+    """One kind of state."""
+
+    read: Callable[[State], Claim | None]
+    owns: bool = True
+    """What lies inside such a state is its own, and no other reader looks there."""
+
+
+READERS = (
+    Reader(cursor.read),
+    Reader(torchdata.read),
+    Reader(lightning.read, owns=False),
+    Reader(trainer.read),
+    Reader(megatron.read, owns=False),
+    Reader(litdata.read),
+    Reader(streaming.read),
+    Reader(olmo.read),
+    Reader(grain.read),
+    Reader(datasets.read),
+    Reader(accelerate.read, owns=False),
+    Reader(standard.read, owns=False),
+)
+"""In the order in which they are asked, up to the first that owns a dictionary."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """A known shape, and where it lies."""
+
+    path: tuple[str, ...]
+    claim: Claim
+
+
+def read_claim(state: object) -> Claim:
+    """
+    Read what a state says of the data position, whoever wrote it and however it is nested.
+
+    It never fails: what is of no known shape, or has values that are no counts, says nothing.
+
+    Args:
+        state: a framework's state as it was logged; any JSON.
+    """
+    found = list(_search(state))
+    if not found:
+        return Claim(UNKNOWN, silence=_why_unknown(state))
+    told: list[Found] = []
+    silences: list[str] = []
+    for kind in dict.fromkeys(one.claim.reader for one in found):
+        alike = [one for one in found if one.claim.reader == kind]
+        speaking = _of_training([one for one in alike if one.claim.counts])
+        if len(speaking) > 1:
+            places = " and ".join(_dotted(one.path) or "its top" for one in speaking[:2])
+            silences.append(
+                f"it holds several states of {kind} ({places}): which one feeds the "
+                "training cannot be told"
+            )
+        elif speaking:
+            told.append(speaking[0])
+        elif kind != standard.READER:
+            silences += [one.claim.silence for one in alike if one.claim.silence is not None][:1]
+    return _merged(found, told, silences)
+
+
+def _search(state: object) -> Iterator[Found]:
+    """Look for known shapes, outermost first."""
+    queue: deque[tuple[tuple[str, ...], object]] = deque([((), state)])
+    looked_at = 0
+    while queue and looked_at < MOST_LOOKED_AT:
+        path, value = queue.popleft()
+        if isinstance(value, str):
+            value = grain.parsed(value)
+        inner: list[tuple[str, object]] = []
+        if isinstance(value, dict):
+            looked_at += 1
+            claims, is_owned = _read(value)
+            yield from (Found(path, claim) for claim in claims)
+            if not is_owned:
+                inner = [(str(key), one) for key, one in islice(value.items(), MOST_KEYS)]
+        elif isinstance(value, list):
+            inner = [(str(place), one) for place, one in enumerate(value[:MOST_ITEMS])]
+        if len(path) < MOST_NESTED:
+            queue.extend(((*path, key), one) for key, one in inner if _may_hold(one))
+
+
+def _may_hold(value: object) -> bool:
+    return isinstance(value, dict | list | str) and bool(value)
+
+
+def _read(state: State) -> tuple[list[Claim], bool]:
+    """Let every reader look at one dictionary; whether one of them owns what lies inside."""
+    claims = []
+    for reader in READERS:
+        claim = reader.read(state)
+        if claim is not None:
+            claims.append(claim)
+            if reader.owns:
+                return claims, True
+    return claims, False
+
+
+def _of_training(found: list[Found]) -> list[Found]:
+    """
+    Leave out what lies inside another state of the same kind.
+
+    Where one of several is named after training, the others are an evaluation's.
+    """
+    outer = [
+        one
+        for one in found
+        if not any(other.path == one.path[: len(other.path)] for other in found if other is not one)
+    ]
+    training = [one for one in outer if any("train" in name.lower() for name in one.path)]
+    return training if len(outer) > 1 and len(training) == 1 else outer
+
+
+def _merged(found: list[Found], told: list[Found], silences: list[str]) -> Claim:
+    """Put together what the parts of one state say; the outermost comes first."""
+    parts = [one.claim for one in (told or found)]
+    keys = [one for one in found if one.claim.reader == standard.READER]
+    # the pass of the claim keys is the trainer's own, and so is that of what they count
+    speaking = [one for one in keys if one in told] or told or found
+    in_pass = _in_pass(speaking[0], keys)
+    counts = tuple(
+        replace(count, key=_key(one.path, count)) for one in told for count in one.claim.counts
+    )
+    named = [one.claim.reader for one in found if one in told or one not in keys]
+    slot = next((one.claim.slot for one in keys if one.claim.slot is not None), None)
+    return Claim(
+        reader=", ".join(dict.fromkeys(named)) or UNKNOWN,
+        counts=counts,
+        epoch=in_pass.epoch,
+        first_epoch=in_pass.first_epoch,
+        slot=slot,
+        seed=next((one.seed for one in parts if one.seed is not None), None),
+        workers=next((one.workers for one in parts if one.workers is not None), None),
+        world_size=next((one.world_size for one in parts if one.world_size is not None), None),
+        silence=None if counts or slot else next(iter(silences), NOTHING_KNOWN),
+        notes=tuple(dict.fromkeys(note for one in found for note in one.claim.notes))[:MOST_NOTES],
+        end_note=next((one.end_note for one in parts if one.end_note is not None), None),
+    )
+
+
+def _in_pass(speaking: Found, keys: list[Found]) -> Claim:
+    """Give whose pass a state is in: its own, or that of the keys that lie nearest around it."""
+    around = [
+        one
+        for one in keys
+        if one.claim.epoch is not None and one.path == speaking.path[: len(one.path)]
+    ]
+    if speaking.claim.epoch is not None or not around:
+        return speaking.claim
+    return max(around, key=lambda one: len(one.path)).claim
+
+
+def _key(path: tuple[str, ...], count: Count) -> str:
+    return ".".join(filter(None, (_dotted(path), count.key)))
+
+
+def _dotted(path: tuple[str, ...]) -> str:
+    return ".".join(quoted(name) for name in path)
+
+
+def _why_unknown(state: object) -> str:
+    """Tell why nothing is known of a state: what the writer could not keep, it says itself."""
+    if state is None or state == {}:
+        return "it is empty"
+    if isinstance(state, dict) and state.keys() == {"bytes"}:
+        return "it was bytes, and their content is not in the ledger"
+    if isinstance(state, dict) and "cut" in state:
+        return "it was too large for the ledger, which holds only a part of it"
+    return NOTHING_KNOWN

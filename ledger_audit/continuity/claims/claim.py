@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
-Unit = Literal["records", "sequences", "documents", "tokens", "micro-batches", "steps"]
+Unit = Literal["records", "sequences", "documents", "tokens", "micro-batches", "steps", "elements"]
+"""`elements`: what the loader's last stage hands out; a sample, a chunk or a batch, not told."""
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,10 @@ class Count:
     unit: Unit | None
     """Null: the state does not say; compared only where all units give one number."""
     stage: Literal["consumed", "read", "queued"] = "consumed"
+    batch: int | None = None
+    """It counts whole batches of so many sequences, a short one in full; null: real amounts."""
+    may_restart: bool = False
+    """It may have begun anew at a resume, so that less than was found proves nothing."""
 
 
 @dataclass(frozen=True)
@@ -31,8 +36,8 @@ class Claim:
     counts: tuple[Count, ...] = ()
     epoch: int | None = None
     """The pass that it is in, as the state numbers it."""
-    first_epoch: int = 0
-    """How the state numbers the first pass: 0 or 1."""
+    first_epoch: int | None = None
+    """How the state numbers the first pass: 0 or 1; null: as the ledger's column `epoch` does."""
     slot: int | None = None
     """The accumulation slot that comes next; null: not said, or a step begins."""
     seed: int | None = None
@@ -43,3 +48,5 @@ class Claim:
     """Why it says no position that could be compared; null: it says one."""
     notes: tuple[str, ...] = ()
     """What a resume from it needs beside it, in plain words."""
+    end_note: str | None = None
+    """The same, if it stands at the end of its pass; null: nothing more."""

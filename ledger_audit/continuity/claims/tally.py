@@ -57,3 +57,12 @@ class Tally:
     unseen: str | None = None
     """Why amounts may be too small (ranks not logged or missing, files torn); null: they are
     whole."""
+    committed_before: pl.DataFrame | None = None
+    """TALLY of what was committed before the newest attempt of the lineage; null: nothing was
+    resumed, or it is not known."""
+    world_sizes: tuple[int, ...] = ()
+    """Ranks of each attempt of the lineage, oldest first; empty: not known."""
+    sources: int = 1
+    """Data sets of the committed records; of several, each has passes of its own."""
+    drop_last: bool | None = None
+    """Whether the rest of a pass is left out, as the fingerprint says; null: it does not."""

@@ -1,0 +1,129 @@
+"""Sums the digests of commits up to a checkpoint, and compares the cursors that it holds."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import polars as pl
+
+from ledger_audit.continuity.checkpoints.branch import Leg
+from ledger_audit.continuity.checkpoints.saves import Told, ranges_of
+from ledger_audit.continuity.checkpoints.walk import Walk
+from ledger_audit.continuity.checkpoints.wholeness import named
+from ledger_audit.continuity.windows import END
+from ledger_audit.model.checkpoints import Digest
+
+Starts = Mapping[str, Mapping[int, Mapping[str, Any]]]
+"""Attempt → rank → data of its start event."""
+
+_ALL = 1 << 64
+
+
+def digest_of(told: Told, legs: Sequence[Leg], walks: Mapping[str, Walk], starts: Starts) -> Digest:
+    """Give the sum up to a checkpoint, and whether its cursors have those of their ranks."""
+    own = [leg for leg in legs if leg.first <= leg.last]
+    known = [(leg, walks[leg.attempt.label]) for leg in own if leg.attempt.label in walks]
+    why = _unknown(own, known)
+    value = None if why else str(_signed(sum(_sum(leg, walk) for leg, walk in known)))
+    sums = {leg.attempt.label: _by_rank(leg, walk) for leg, walk in known}
+    wrong: list[int] = []
+    right: list[int] = []
+    for rank, save in told.saves.items():
+        claimed = _claimed(save.cursor, told.step)
+        found = None if claimed is None else _of_rank(rank, legs, sums, starts)
+        if claimed is not None and found is not None:
+            (right if claimed == found else wrong).append(rank)
+    if wrong:
+        text = (
+            f"the cursor of {named(ranges_of(wrong))} has not the sum of its rank's commits: what "
+            "it stands for is not what was committed"
+        )
+        return Digest(value, "contradicts", text)
+    if right:
+        text = f"the cursor of {named(ranges_of(right))} has the sum of its rank's commits"
+        return Digest(value, "agrees", text)
+    return Digest(value, "not-compared", why or "no cursor with a digest was saved")
+
+
+def _unknown(own: Sequence[Leg], known: Sequence[tuple[Leg, Walk]]) -> str | None:
+    """Say why the sum is not known; null: it is."""
+    if len(known) < len(own):
+        return "an attempt of the lineage is not in the ledger"
+    if len({leg.attempt.digest_columns for leg in own}) > 1:
+        return "the attempts of the lineage digest different columns"
+    for leg, walk in known:
+        steps = walk.steps.filter(pl.col("committed"), pl.col("step") <= leg.last)
+        if leg.attempt.is_sampled or leg.attempt.missing or leg.attempt.has_several_starts:
+            return f"not every rank of attempt {leg.attempt.label} tells its commits once"
+        if (steps["digested"] < steps["expected"]).any():
+            return f"a commit of attempt {leg.attempt.label} tells no digest"
+    return None if known else "nothing was committed"
+
+
+def _sum(leg: Leg, walk: Walk) -> int:
+    """Sum the digests of a leg, of all ranks."""
+    total: int = sum(walk.digests.filter(pl.col("edge") <= leg.last)["digest"].to_list())
+    return total
+
+
+def _by_rank(leg: Leg, walk: Walk) -> dict[int, int]:
+    """Sum the digests of a leg by rank; one of which a commit has none, or is lost, is left out."""
+    steps = walk.steps.filter(pl.col("step") <= leg.last)
+    if not steps.filter(~pl.col("committed") & ~pl.col("voided")).is_empty():
+        return {}
+    committed = steps.filter("committed")["step"]
+    taking_part: dict[int, int] = {}
+    for first, last, ranks in leg.attempt.spans:
+        n = int(committed.is_between(first or 0, END if last is None else last).sum())
+        for rank in ranks:
+            taking_part[rank] = taking_part.get(rank, 0) + n
+    rows = walk.digests.filter(pl.col("edge") <= leg.last).group_by("rank")
+    sums = rows.agg(pl.col("digest").sum(), pl.col("digested").sum(), pl.col("commits").sum())
+    return {
+        rank: digest
+        for rank, digest, digested, commits in sums.iter_rows()
+        if digested == commits == taking_part.get(rank)
+    }
+
+
+def _of_rank(
+    rank: int, legs: Sequence[Leg], sums: Mapping[str, Mapping[int, int]], starts: Starts
+) -> int | None:
+    """
+    Sum what a rank's cursor counts; null: it is not known.
+
+    A cursor goes on counting where the very same rank, in the same world, was given it back.
+    """
+    total = 0
+    for leg in reversed(legs):
+        attempt = leg.attempt
+        start = starts.get(attempt.label, {}).get(rank)
+        if start is None or attempt.has_several_starts:
+            return None
+        if leg.first <= leg.last:
+            own = sums.get(attempt.label, {}).get(rank)
+            if own is None:
+                return None
+            total += own
+        restored = start.get("restored")
+        place = (rank, attempt.world_size)
+        if not isinstance(restored, dict):
+            return total % _ALL
+        if (restored.get("rank"), restored.get("world_size")) != place:
+            return total % _ALL
+    return None  # it goes on from an attempt that is not in the lineage
+
+
+def _claimed(cursor: Mapping[str, Any] | None, step: int) -> int | None:
+    """Read the digest of a cursor at the checkpoint's step; null: there is none."""
+    digest = None if cursor is None else cursor.get("digest")
+    if cursor is None or cursor.get("step") != step or not isinstance(digest, str):
+        return None
+    try:
+        return int(digest) % _ALL
+    except ValueError:
+        return None
+
+
+def _signed(value: int) -> int:
+    value %= _ALL
+    return value - _ALL if value >= _ALL >> 1 else value

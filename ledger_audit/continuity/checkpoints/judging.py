@@ -1,0 +1,91 @@
+"""Judges every checkpoint of a ledger: whole or not, coherent or not, and what it leads to."""
+
+from ledger_audit.continuity.checkpoints.archive import Archive, Probe
+from ledger_audit.continuity.checkpoints.branch import every_attempt
+from ledger_audit.continuity.checkpoints.case import Case, case_of
+from ledger_audit.continuity.checkpoints.digests import digest_of
+from ledger_audit.continuity.checkpoints.evidence import Evidence, gathered
+from ledger_audit.continuity.checkpoints.ladder import ladder_of
+from ledger_audit.continuity.checkpoints.resumable import Data, resumable
+from ledger_audit.continuity.checkpoints.saves import gather, starts
+from ledger_audit.continuity.checkpoints.tallies import tally_of
+from ledger_audit.continuity.checkpoints.weights import label_of
+from ledger_audit.continuity.checkpoints.wholeness import wholeness_of
+from ledger_audit.continuity.claims.compare import compare
+from ledger_audit.errors import UsageError
+from ledger_audit.model.checkpoints import Checkpoint
+from ledger_audit.printable import counted
+
+
+def judge(
+    archive: Archive, only: str | None = None, probe: Probe | None = None
+) -> tuple[tuple[Checkpoint, ...], tuple[str, ...]]:
+    """
+    Judge every checkpoint.
+
+    Args:
+        archive: the ledger.
+        only: the attempt whose checkpoints are asked for; null: all.
+        probe: looks at the files of a path; null: nobody does.
+
+    Returns:
+        The checkpoints, newest first; and what is to be said beside them.
+
+    Raises:
+        UsageError: there is no attempt of this label.
+    """
+    known = every_attempt(archive.source.lineage)
+    if only is not None and only not in known:
+        raise UsageError(
+            f"--attempt {only}: there is no attempt of this label",
+            hint=f"there are: {', '.join(known) or 'none'}",
+        )
+    said, unplaced = gather(archive.source.acts)
+    told = [one for one in said if only in (None, one.attempt)]
+    cases = [case_of(place, one, known) for place, one in enumerate(told)]
+    evidence = gathered(archive, cases, said, known, starts(archive.source.acts))
+    found = [_checkpoint(evidence, case, probe) for case in cases]
+    age = {label: place for place, label in enumerate(known)}
+    found.sort(key=lambda one: (age[one.attempt], one.step, one.nth), reverse=True)
+    notes = tuple(
+        f"{counted(count, 'checkpoint event')} of attempt {label} left out: no step is named"
+        for label, count in sorted(unplaced.items())
+        if only in (None, label)
+    )
+    return tuple(found), notes
+
+
+def _checkpoint(evidence: Evidence, case: Case, probe: Probe | None) -> Checkpoint:
+    """Judge one."""
+    told, attempt = case.told, evidence.known[case.told.attempt]
+    own = evidence.walks[attempt.label]
+    tally = tally_of(evidence.summed, case, evidence.documents(case))
+    start = evidence.starts.get(attempt.label, {})
+    first = start.get(min(start, default=0), {})
+    wholeness = wholeness_of(told, attempt, evidence.habits[attempt.label], first)
+    label = label_of(evidence.archive, told, own, evidence.ends[attempt.label].get(case.place))
+    digest = digest_of(told, case.legs, evidence.walks, evidence.starts)
+    claim = compare(case.claims, tally) if case.claims else None
+    paths = tuple(dict.fromkeys(one.path for one in told.saves.values() if one.path))
+    probed = None if probe is None else tuple(probe(path) for path in paths)
+    verdict, because = resumable(wholeness, label, Data(claim, tally.unseen, digest), probed)
+    placed = {rank for rank, save in told.saves.items() if save.snapshot is not None}
+    knows_open = attempt.participants(told.step) <= placed
+    return Checkpoint(
+        attempt=told.attempt,
+        step=told.step,
+        nth=told.nth,
+        in_lineage=evidence.is_in_lineage(told),
+        loaded_by=evidence.loaded.get((told.attempt, told.step), ()),
+        wholeness=wholeness,
+        label=label,
+        ladder=ladder_of(tally, case.claims, knows_open=knows_open),
+        claim=claim,
+        unseen=tally.unseen,
+        digest=digest,
+        fingerprint=case.fingerprint,
+        paths=paths,
+        probed=probed,
+        resumable=verdict,
+        because=because,
+    )

@@ -1,0 +1,158 @@
+"""Gathers what the ranks said of each checkpoint: who began, who completed, and with what."""
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import polars as pl
+
+from ledger_audit.errors import UnreadableError
+
+
+@dataclass(frozen=True)
+class Save:
+    """What one rank said of one checkpoint; null is what it did not say."""
+
+    rank: int
+    begin: int | None = None
+    """The `seq` of `begin`: where the snapshot stands among the rank's commits."""
+    complete: int | None = None
+    """The `seq` of `complete`."""
+    claim: Any = None
+    fingerprint: Mapping[str, Any] | None = None
+    path: str | None = None
+    cursor: Mapping[str, Any] | None = None
+    is_synced: bool | None = None
+
+    @property
+    def snapshot(self) -> int | None:
+        """The `seq` before which what was used was used before the snapshot."""
+        return self.complete if self.begin is None else self.begin
+
+
+@dataclass(frozen=True)
+class Told:
+    """One checkpoint, as its ranks told of it."""
+
+    attempt: str
+    step: int
+    nth: int
+    """Which save of this step it was, from 1."""
+    saves: Mapping[int, Save]
+    """By rank."""
+
+
+def gather(acts: pl.DataFrame) -> tuple[list[Told], dict[str, int]]:
+    """
+    Gather the checkpoints of every attempt.
+
+    The n-th save of a step on one rank belongs to the n-th on the others.
+
+    Args:
+        acts: EVENTS that are neither commits nor voids.
+
+    Returns:
+        The checkpoints, by attempt, step and number; and, by attempt, how many checkpoint events
+        name no step.
+    """
+    events = acts.filter(pl.col("kind") == "checkpoint").unique(maintain_order=True)
+    unplaced: dict[str, int] = {}
+    saves: dict[tuple[str, int, int], list[Save]] = {}
+    for row in events.sort("attempt", "rank", "seq").iter_rows(named=True):
+        if row["step"] is None:
+            unplaced[row["attempt"]] = unplaced.get(row["attempt"], 0) + 1
+        else:
+            own = saves.setdefault((row["attempt"], row["step"], row["rank"]), [])
+            _add(own, row, _data(row))
+    found: dict[tuple[str, int, int], dict[int, Save]] = {}
+    for (attempt, step, rank), own in saves.items():
+        for nth, save in enumerate(own, 1):
+            found.setdefault((attempt, step, nth), {})[rank] = save
+    told = [Told(*place, saves=dict(sorted(found[place].items()))) for place in sorted(found)]
+    return told, unplaced
+
+
+def _add(own: list[Save], row: Mapping[str, Any], data: Mapping[str, Any]) -> None:
+    """Add one event to the saves of a rank of one step."""
+    phase = data.get("phase")
+    place = _place(own, phase)
+    if place == len(own):
+        own.append(Save(row["rank"]))
+    known = own[place]
+    told = replace(
+        known,
+        claim=data.get("claim") if known.claim is None else known.claim,
+        fingerprint=known.fingerprint or _object(data, "fingerprint", row),
+        path=known.path or _text(data, "path", row),
+        cursor=known.cursor or _object(data, "cursor", row),
+    )
+    if phase == "begin":
+        told = replace(told, begin=row["seq"])
+    elif phase == "complete":
+        synced = data.get("synced")
+        synced = synced if isinstance(synced, bool) else None
+        told = replace(told, complete=row["seq"], is_synced=synced)
+    own[place] = told
+
+
+def _place(own: Sequence[Save], phase: Any) -> int:
+    """
+    Say which save of a step an event belongs to.
+
+    Every `begin` opens another. A `complete` ends the newest that is open: one that raised is
+    never completed, and the trainer tries again.
+    """
+    if phase == "complete":
+        open_ones = [place for place, one in enumerate(own) if one.complete is None]
+        return open_ones[-1] if open_ones else len(own)
+    is_new = not own or (phase == "begin" and (own[-1].begin, own[-1].complete) != (None, None))
+    return len(own) if is_new else len(own) - 1
+
+
+def _data(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Read an event's data; that it is an object was seen when the lineage was read."""
+    found: Mapping[str, Any] = json.loads(row["data"]) if row["data"] is not None else {}
+    return found
+
+
+def _object(data: Mapping[str, Any], key: str, row: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    value = data.get(key)
+    if value is not None and not isinstance(value, dict):
+        raise _wrong(key, value, "an object", row)
+    return value
+
+
+def _text(data: Mapping[str, Any], key: str, row: Mapping[str, Any]) -> str | None:
+    value = data.get(key)
+    if value is not None and not isinstance(value, str):
+        raise _wrong(key, value, "text", row)
+    return value
+
+
+def _wrong(key: str, value: Any, wanted: str, row: Mapping[str, Any]) -> UnreadableError:
+    return UnreadableError(
+        f"attempt {row['attempt']} rank {row['rank']}: {key!r} in the data of its checkpoint event "
+        f"at step {row['step']} is {value!r}, not {wanted}",
+        hint="docs/ledger-format.md describes the data of every event",
+    )
+
+
+def starts(acts: pl.DataFrame) -> dict[str, dict[int, Mapping[str, Any]]]:
+    """Give the data of the first start event of each rank, by attempt and rank."""
+    found: dict[str, dict[int, Mapping[str, Any]]] = {}
+    events = acts.filter(pl.col("kind") == "start").sort("attempt", "rank", "seq")
+    for row in events.iter_rows(named=True):
+        found.setdefault(row["attempt"], {}).setdefault(row["rank"], _data(row))
+    return found
+
+
+def ranges_of(ranks: Collection[int]) -> tuple[tuple[int, int], ...]:
+    """Give the closed ranges that cover exactly these ranks."""
+    found: list[tuple[int, int]] = []
+    for rank in sorted(ranks):
+        if found and rank == found[-1][1] + 1:
+            found[-1] = (found[-1][0], rank)
+        else:
+            found.append((rank, rank))
+    return tuple(found)

@@ -1,0 +1,119 @@
+"""Tells whether a checkpoint is whole: every rank that writes a part of it has completed it."""
+
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ledger_audit.continuity.checkpoints.saves import Told, ranges_of
+from ledger_audit.continuity.lineage import Attempt
+from ledger_audit.errors import UnreadableError
+from ledger_audit.model.checkpoints import Ranges, Wholeness
+from ledger_audit.printable import counted
+
+_MOST = 8
+"""Ranges of ranks that are named."""
+
+
+@dataclass(frozen=True)
+class Habits:
+    """How an attempt saves."""
+
+    wrote: frozenset[int]
+    """The ranks that said anything of any checkpoint."""
+    first: int
+    """The step of its first checkpoint."""
+
+    @classmethod
+    def of(cls, checkpoints: Sequence[Told]) -> "Habits":
+        """See it on all checkpoints of the attempt."""
+        wrote = frozenset().union(*(one.saves.keys() for one in checkpoints))
+        return cls(wrote, min(one.step for one in checkpoints))
+
+
+def wholeness_of(
+    told: Told, attempt: Attempt, habits: Habits, start: Mapping[str, Any]
+) -> Wholeness:
+    """
+    Judge one checkpoint.
+
+    Args:
+        told: what the ranks said of it.
+        attempt: whose it is.
+        habits: how the attempt saves.
+        start: the data of its start event; empty where there is none.
+    """
+    writers, is_assumed = _writers(told, attempt, habits, start)
+    completed = {rank for rank, save in told.saves.items() if save.complete is not None}
+    silent = writers - told.saves.keys()
+    unfinished = (told.saves.keys() & writers) - completed
+    unsynced = {rank for rank, save in told.saves.items() if save.is_synced is False}
+    unlogged = silent - attempt.participants(told.step)
+    silent -= unlogged
+    is_whole: bool | None = not (silent or unfinished)
+    if is_whole and unlogged:
+        is_whole = None
+    return Wholeness(
+        is_whole=is_whole,
+        writers=ranges_of(writers),
+        is_assumed=is_assumed,
+        unfinished=ranges_of(unfinished),
+        silent=ranges_of(silent),
+        unsynced=ranges_of(unsynced),
+        text=_told(writers, unfinished, silent, unlogged, is_assumed=is_assumed),
+    )
+
+
+def _writers(
+    told: Told, attempt: Attempt, habits: Habits, start: Mapping[str, Any]
+) -> tuple[frozenset[int], bool]:
+    """
+    Say which ranks write, and whether that is assumed.
+
+    Where the start event does not say it, ranks that never wrote any although they went on past
+    the attempt's first checkpoint do not write: many frameworks save on rank 0 alone.
+    """
+    said = start.get("checkpoint_writers")
+    if said is not None:
+        if not isinstance(said, list) or not all(type(one) is int for one in said):
+            raise UnreadableError(
+                f"attempt {attempt.label}: 'checkpoint_writers' of its start event is {said!r}",
+                hint="it is a list of ranks; leave it out if all write",
+            )
+        takes_part = replace(attempt, logged=None).participants(told.step)
+        return frozenset(said) & takes_part | told.saves.keys() & frozenset(said), False
+    first = habits.first
+    everyone = attempt.participants(told.step)
+    past = {rank for rank in everyone - habits.wrote if attempt.last_steps.get(rank, first) > first}
+    return (everyone - past) | told.saves.keys(), bool(past)
+
+
+def _told(
+    writers: frozenset[int],
+    unfinished: Set[int],
+    silent: Set[int],
+    unlogged: Set[int],
+    *,
+    is_assumed: bool,
+) -> str:
+    who = named(ranges_of(writers))
+    parts = []
+    if unfinished:
+        parts.append(f"{named(ranges_of(unfinished))} began and did not complete")
+    if silent:
+        parts.append(f"{named(ranges_of(silent))} wrote nothing of it")
+    if parts:
+        text = f"not whole: {', '.join(parts)}"
+    elif unlogged:
+        text = f"{named(ranges_of(unlogged))} may have written it, and left no ledger"
+    else:
+        text = f"whole on {who}"
+    return f"{text} (writers assumed: {who})" if is_assumed else text
+
+
+def named(ranks: Ranges) -> str:
+    """Name ranks: `rank 3`, `ranks 0-3,7`."""
+    shown = [f"{one}" if one == last else f"{one}-{last}" for one, last in ranks[:_MOST]]
+    left = len(ranks) - len(shown)
+    told = ",".join(shown) + (f" and {counted(left, 'more range')}" if left else "")
+    is_one = len(ranks) == 1 and ranks[0][0] == ranks[0][1]
+    return f"{'rank' if is_one else 'ranks'} {told}"

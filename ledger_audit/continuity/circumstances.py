@@ -1,0 +1,24 @@
+"""What the caller knows about a resume beside its windows."""
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from ledger_audit.continuity.beside import Beside
+
+
+@dataclass(frozen=True)
+class Circumstances:
+    """How a resume is looked at, and what is known of it beside its windows."""
+
+    has_commits: bool = True
+    is_narrow: bool = False
+    """Only a window of steps was read."""
+    unread_from: int | None = None
+    """The first step of the resumed attempt that was not read; null: all of them were."""
+    awaited: int | None = None
+    """Whole resumed steps without which nothing is to be proven."""
+    beside: Beside | None = None
+    """What is known beside the records; null: nothing was looked at."""
+    skipped_before: pl.DataFrame | None = None
+    """What earlier resumes of the lineage skipped: source, epoch, sample_id."""

@@ -1,0 +1,113 @@
+"""What is told beside the records of a resume: claims, fingerprints, forbidden samples."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from ledger_audit.model import Resume
+from ledger_audit.model.fingerprints import Change, FingerprintFacts
+from ledger_audit.model.forbidden import Forbidden, ForbiddenHits, ForbiddenList
+from ledger_audit.printable import counted, printable, quoted
+from ledger_audit.report.phrases import ranges_of
+
+MOST_CHANGES = 8
+"""Changes of the fingerprint that a screen shows; the JSON report has more."""
+
+_PAIRS = {
+    "saved-restored": "saved, restored",
+    "saved-ledger": "saved, ledger",
+    "restored-records": "restored, records",
+}
+_AGREEMENTS = {"agrees": "green", "contradicts": "bold red", "not-compared": "dim"}
+_EFFECTS = {"yes": "can change the order", "unknown": "may change the order", "no": "cannot"}
+
+
+def beside(resume: Resume) -> Iterator[RenderableType]:
+    """Set claims and fingerprints of a resume, if they tell anything."""
+    compared = [one for one in resume.claims if one.agreement != "not-compared"]
+    if compared:
+        grid = _grid()
+        for one in compared:
+            word = Text(one.agreement, style=_AGREEMENTS[one.agreement])
+            grid.add_row(Text(_PAIRS[one.pair]), word, Text(printable(one.text)))
+        yield grid
+    facts = resume.fingerprints
+    if facts is not None and (told := _fingerprints(facts)):
+        grid = _grid()
+        for name, what, text in told:
+            grid.add_row(Text(printable(name)), Text(what), Text(printable(text)))
+        yield grid
+
+
+def _grid() -> Table:
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(no_wrap=True, style="bold")
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    return grid
+
+
+def _fingerprints(facts: FingerprintFacts) -> list[tuple[str, str, str]]:
+    """Tell what changed and can matter, worst first, and how ranks began where it was faulty."""
+    changed = [one for one in facts.changes if one.is_compared and one.can_change_order != "no"]
+    changed.sort(key=lambda one: (not one.must_match or one.allowed is not None, one.key))
+    told = [(one.key, "changed", _change(one)) for one in changed[:MOST_CHANGES]]
+    if len(changed) > MOST_CHANGES:
+        told.append(("", "", f"and {counted(len(changed) - MOST_CHANGES, 'more change')}"))
+    for one in facts.restoring:
+        if one.is_faulty:
+            told.append(("restore", "order", f"rank {ranges_of(one.ranks)}: {one.text}"))
+    return told
+
+
+def _change(change: Change) -> str:
+    text = f"{_value(change.before)} before, {_value(change.after)} after"
+    if change.allowed is not None:
+        return f"{text}; allowed: {change.allowed}"
+    return f"{text}; {_EFFECTS[change.can_change_order]}: {change.because}"
+
+
+def _value(value: Any) -> str:
+    return "nothing" if value is None else quoted(str(value))
+
+
+def forbidden_block(found: Forbidden) -> Iterator[RenderableType]:
+    """Set every list that something was used against: by which attempt, where, since when."""
+    for listed in found.lists:
+        if listed.records:
+            yield Text(f"Against {_named(listed)}: {_since(listed)}", style="bold")
+            grid = _grid()
+            for hits in listed.hits:
+                grid.add_row(f"  attempt {printable(hits.attempt)}", "", _hits(hits))
+            yield grid
+    for note in found.notes:
+        yield Text(f"note: {printable(note)}")
+
+
+def _named(listed: ForbiddenList) -> str:
+    kind = {"forbid": "the list", "only": "the allowed list", "held-out": "the held-out stream"}
+    return f"{kind[listed.kind]} {quoted(listed.name)}"
+
+
+def _since(listed: ForbiddenList) -> str:
+    records = counted(listed.records, "record")
+    if listed.since == 0:
+        return f"{records}, since the first attempt, before any restart"
+    former = f"; {counted(listed.former, 'sample')} held out before" if listed.former else ""
+    return f"{records}, with the restart as attempt {quoted(listed.since_attempt or '')}{former}"
+
+
+def _hits(hits: ForbiddenHits) -> Text:
+    tokens = "" if hits.tokens is None else f", {counted(hits.tokens, 'token')}"
+    where = (
+        f"{counted(hits.records, 'record')} of {counted(hits.samples, 'sample')}{tokens}; ranks "
+        f"{ranges_of(hits.ranks)}, steps {hits.first_step}-{hits.last_step}; e.g. "
+    )
+    told = [
+        quoted(one.sample_id) + ("" if one.span is None else f" [{one.span[0]}:{one.span[1]})")
+        for one in hits.examples
+    ]
+    return Text(where + ", ".join(told))

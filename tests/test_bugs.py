@@ -1,0 +1,134 @@
+"""Every folder of fixtures/bugs: a fault that was reported in public, or its clean twin."""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import FIXTURES, ROOT
+from running import ledger_audit
+
+CASES = sorted((FIXTURES / "bugs").iterdir())
+TOLD: dict[str, dict[str, Any]] = {
+    case.name: json.loads((case / "expected.json").read_text()) for case in CASES
+}
+REPORTED = {
+    *("C14", "C16", "C17", "C20", "C23", "C24", "C50", "C51", "C52", "C53"),
+    *("C70", "C71", "C72", "C73", "C80", "C81", "C82", "C83", "C84", "C85"),
+}
+"""The reports that have a case."""
+
+
+def asked(*names: str) -> Iterable[Any]:
+    """Give every command with one of these names, each with its case."""
+    for case in CASES:
+        for command in TOLD[case.name]["commands"]:
+            if command["args"][0] in names:
+                title = f"{case.name}: {' '.join(command['args'])}"
+                yield pytest.param(case, command, id=title)
+
+
+def answered(case: Path, command: dict[str, Any]) -> dict[str, Any]:
+    """Run a command on its case, see that its exit code is right, and give its report."""
+    name, *arguments = command["args"]
+    paths = [case / one if (case / one).exists() else one for one in arguments]
+    ran = ledger_audit(name, *paths, "--format", "json")
+    assert command["exit"] == ran.code, ran.err
+    return ran.report
+
+
+@pytest.mark.parametrize(("case", "command"), asked("diff", "gate"))
+def test_the_stream_is_judged_as_worked_out_by_hand(case: Path, command: dict[str, Any]) -> None:
+    """Verdict, clauses, counts, what blocks, notes and changes are those of `expected.json`."""
+    report = answered(case, command)
+
+    assert command["verdict"] == report["verdict"]
+    verdicts = {one["clause"]: one["verdict"] for one in report["clauses"]}
+    assert command["clauses"] == {name: verdicts[name] for name in command["clauses"]}
+    assert len(command["resumes"]) == len(report["resumes"])
+    for wanted, resume in zip(command["resumes"], report["resumes"], strict=True):
+        assert wanted == told_of(resume, wanted)
+        assert command["changes"] == [one["key"] for one in resume["fingerprint_changes"]]
+    limits = [one for resume in report["resumes"] for one in resume["limits"]]
+    assert set(command["limits"]) == {one["code"] for one in limits if one["blocks"]}
+    assert set(command["notes"]) <= {one["code"] for one in limits if not one["blocks"]}
+
+
+def told_of(resume: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:
+    """Give what a report says of a resume in the shape of `expected.json`, as far as is asked."""
+    told: dict[str, Any] = {
+        "checkpoint_step": resume["checkpoint_step"],
+        "verdict": resume["verdict"],
+        "shift": resume["shift"]["records"],
+        "outcomes": {
+            kind: {name: amount["records"] for name, amount in counts.items() if amount["records"]}
+            for kind, counts in resume["outcomes"].items()
+        },
+        "claims": {
+            pair: sorted({one["agreement"] for one in resume["claims"] if one["pair"] == pair})
+            for pair in wanted.get("claims", {})
+        },
+    }
+    return {name: told[name] for name in wanted}
+
+
+@pytest.mark.parametrize(
+    ("case", "command"),
+    [one for one in asked("diff") if "forbidden" in one.values[1]],
+)
+def test_what_is_forbidden_names_its_list_and_since_when(
+    case: Path, command: dict[str, Any]
+) -> None:
+    """A leak names the list, the attempt that began it, and whether the split was drawn anew."""
+    report = answered(case, command)
+
+    found = report["forbidden"]["lists"]
+    told = [
+        {name: one[name] for name in wanted}
+        for wanted, one in zip(command["forbidden"], found, strict=True)
+    ]
+    assert command["forbidden"] == told
+
+
+@pytest.mark.parametrize(("case", "command"), asked("checkpoints"))
+def test_the_newest_whole_checkpoint_is_weighed(case: Path, command: dict[str, Any]) -> None:
+    """Its claim, its label and what a resume would do are those of `expected.json`."""
+    report = answered(case, command)
+
+    wanted, place = command["newest_whole"], report["newest_whole"]
+    assert (wanted["attempt"], wanted["step"]) == (place["attempt"], place["step"])
+    newest = next(
+        one
+        for one in report["checkpoints"]
+        if all(one[key] == place[key] for key in ("attempt", "step", "nth"))
+    )
+    assert (wanted["agreement"], wanted["ahead"]) == (newest["agreement"], newest["ahead"])
+    assert wanted.get("label", "agrees") == newest["label"]["state"]
+    said = " ".join([*newest["because"], newest["claim"]["text"]])
+    assert [] == [words for words in wanted["says"] if words not in said]
+    assert [] == [words for words in wanted.get("silent_on", []) if words in said]
+    notes = " ".join(newest["claim"]["notes"])
+    assert [] == [words for words in wanted.get("notes", []) if words not in notes]
+
+
+def test_every_report_has_a_case() -> None:
+    """Every report has a case, and every twin names the case that it is a twin of."""
+    faults = {name: told for name, told in TOLD.items() if "twin_of" not in told}
+    assert REPORTED == {number for told in faults.values() for number in told["from"]}
+    assert {told["twin_of"] for told in TOLD.values() if "twin_of" in told} <= TOLD.keys()
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_a_case_is_told_in_the_documentation(case: Path) -> None:
+    """A case has its reason beside it, and its row names the reports and every verdict."""
+    page = (ROOT / "docs" / "reported-faults.md").read_text()
+    rows = [one for one in page.splitlines() if one.startswith("|") and f"`{case.name}`" in one]
+
+    assert (case / "why.txt").read_text().strip()
+    assert 1 == len(rows)
+    for report in TOLD[case.name]["reports"]:
+        assert report in rows[0]
+    for command in TOLD[case.name]["commands"]:
+        verdict = command.get("verdict") or command["newest_whole"]["agreement"]
+        assert f"`{' '.join(command['args'])}`: {verdict}, {command['exit']}" in rows[0]
