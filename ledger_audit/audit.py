@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from ledger_audit.continuity.checkpoints.around import with_claims
 from ledger_audit.continuity.conclusion import conclude, with_forbidden
 from ledger_audit.continuity.contract import DIFF, GATE, Contract
 from ledger_audit.continuity.judging import judge, judge_by_control
@@ -46,7 +47,8 @@ def diff(
         tell(f"judging resume {number} of {len(chosen)}")
         awaited = reading.awaited if index == chosen[-1] else None
         reading_of = replace(reading, awaited=awaited)
-        resumes.append(judge(source, index, contract, reading_of, forbidden))
+        resume = judge(source, index, contract, reading_of, forbidden)
+        resumes.append(with_claims(resume, source, index, source.archive))
     inputs = {"ledger": [str(root) for root in roots]}
     report = conclude("diff", inputs, source.lineage, resumes, contract, reading)
     return with_forbidden(report, forbidden, contract)
@@ -83,7 +85,11 @@ def gate(
     chosen = chosen_resumes(source, reading)
     tell(f"comparing whole streams, then {len(chosen)} resumes")
     forbidden = search_forbidden(source, contract)
-    stream, resumes = judge_by_control(expected, source, chosen, contract, forbidden)
+    stream, judged = judge_by_control(expected, source, chosen, contract, forbidden)
+    resumes = [
+        with_claims(resume, source, index, source.archive)
+        for resume, index in zip(judged, chosen, strict=True)
+    ]
     inputs = {
         "control": [str(root) for root in control],
         "run": [str(root) for root in run],

@@ -1,7 +1,7 @@
 """Opens what a command names, and finds the lineage in it: where archive and reasoning meet."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
 import polars as pl
@@ -25,17 +25,24 @@ from ledger_audit.model import Reading
 from ledger_audit.model.forbidden import Kind
 
 
-def open_source(roots: Sequence[Path], reading: Reading) -> Searchable:
+@dataclass(frozen=True)
+class Opened(Searchable):
+    """A ledger that is open, and can be summed up."""
+
+    archive: Callable[[], Archive] = field(kw_only=True)
+    """Gives sums over the ledger; nothing is read for them before."""
+
+
+def open_source(roots: Sequence[Path], reading: Reading) -> Opened:
     """Open one ledger."""
     return _source(open_ledger(roots, columns=reading.columns, stream=reading.stream))
 
 
-def open_archive(roots: Sequence[Path], reading: Reading) -> Archive:
+def _archive(ledger: Ledger, source: Searchable) -> Archive:
     """Open one ledger, to judge its checkpoints."""
-    ledger = open_ledger(roots, columns=reading.columns, stream=reading.stream)
     sums = Sums(ledger)
     return Archive(
-        source=_source(ledger),
+        source=source,
         stretches=sums.stretches,
         usage=sums.usage,
         records=sums.records,
@@ -54,7 +61,7 @@ def open_archive(roots: Sequence[Path], reading: Reading) -> Archive:
 
 def open_pair(
     control: Sequence[Path], run: Sequence[Path], reading: Reading
-) -> tuple[Searchable, Searchable]:
+) -> tuple[Opened, Opened]:
     """
     Open a control and a run that are to be compared.
 
@@ -159,9 +166,9 @@ def chosen_resumes(source: Source, reading: Reading) -> list[int]:
     return [resumed[reading.resume - 1]]
 
 
-def _source(ledger: Ledger) -> Searchable:
+def _source(ledger: Ledger) -> Opened:
     acts = ledger.acts()
-    return Searchable(
+    source = Searchable(
         lineage=reconstruct(_told(acts), ledger.extents(), ledger.runs),
         records=ledger.records,
         tries=ledger.tries,
@@ -173,6 +180,8 @@ def _source(ledger: Ledger) -> Searchable:
         acts=acts,
         search=_search(lambda _: ledger, [ledger]),
     )
+    known = {one.name: getattr(source, one.name) for one in fields(source)}
+    return Opened(**known, archive=lambda: _archive(ledger, source))
 
 
 def _search(of: Callable[[str], Ledger], ledgers: Iterable[Ledger]) -> Search:
@@ -208,7 +217,7 @@ def _only_attempt(label: str, ledger: Ledger) -> Attempt:
     return replace(chain[-1], label=label, is_assumed=False) if chain else Attempt(label)
 
 
-def _as_peers(source: Searchable, other: Source) -> Searchable:
+def _as_peers(source: Opened, other: Source) -> Opened:
     """Let attempts without a start event miss the ranks that the other side has."""
     ranks: frozenset[int] = frozenset().union(*(one.everyone for one in other.lineage.chain))
     chain = tuple(

@@ -18,7 +18,7 @@ from ledger_audit.continuity.raw import raw_step, raw_window
 from ledger_audit.model import Reading, Report
 from ledger_audit.model.checkpoints import Checkpoints
 from ledger_audit.model.raw import RawWindow
-from ledger_audit.sources import chosen_resumes, open_archive, open_source, search_forbidden
+from ledger_audit.sources import chosen_resumes, open_source, search_forbidden
 
 READ_AS_ASKED = Reading()
 
@@ -31,7 +31,7 @@ def checkpoints(
     probe: Probe | None = None,
 ) -> Checkpoints:
     """Judge every checkpoint of a ledger, or of one attempt; `probe` looks at their files."""
-    found, notes = judge(open_archive(roots, reading), attempt, probe)
+    found, notes = judge(open_source(roots, reading).archive(), attempt, probe)
     options = {
         "stream": reading.stream,
         "columns": dict(reading.columns),

@@ -1,7 +1,6 @@
 """Every folder of fixtures/bugs: a fault that was reported in public, or its clean twin."""
 
 import json
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +19,14 @@ REPORTED = {
 """The reports that have a case."""
 
 
-def asked(*names: str) -> Iterable[Any]:
-    """Give every command with one of these names, each with its case."""
-    for case in CASES:
-        for command in TOLD[case.name]["commands"]:
-            if command["args"][0] in names:
-                title = f"{case.name}: {' '.join(command['args'])}"
-                yield pytest.param(case, command, id=title)
+def asked(*names: str) -> list[Any]:
+    """List every command with one of these names, each with its case."""
+    return [
+        pytest.param(case, command, id=f"{case.name}: {' '.join(command['args'])}")
+        for case in CASES
+        for command in TOLD[case.name]["commands"]
+        if command["args"][0] in names
+    ]
 
 
 def answered(case: Path, command: dict[str, Any]) -> dict[str, Any]:

@@ -395,8 +395,9 @@ def test_after_the_number_of_ranks_changed_their_counts_are_added_up() -> None:
     assert ("contradicts", 10) == (wrong.agreement, wrong.ahead)
     assert "agrees" == own.agreement
     assert "not-compared" == alone.agreement
-    torn = facts({0: {"rank_samples": 80}, 1: {"rank_samples": 90}}, replace(found, unseen="torn"))
-    assert "not-compared" == torn.agreement
+    unseen = replace(found, unseen="a file is torn")
+    torn = facts({0: {"rank_samples": 40}, 1: {"rank_samples": 130}}, unseen)
+    assert "160 were found, but a file is torn" in torn.text
     same = replace(found, world_sizes=(4, 4))
     assert "contradicts" == facts({0: {"rank_samples": 80}}, same).agreement
 
@@ -521,7 +522,7 @@ def test_a_loader_may_have_read_into_the_next_pass() -> None:
     told = compare({0: in_pass(1, 8)}, found)
 
     assert ("contradicts", 8) == (told.agreement, told.ahead)
-    assert "8 = 1 ranks x 2 workers x 2 prefetched x 2 a batch" in told.text
+    assert "8 = 2 workers x 2 prefetched x 2 a batch" in told.text
     short = replace(found, committed=plain({0: 12}))
     assert 16 == compare({0: in_pass(1, 8)}, short).ahead
 

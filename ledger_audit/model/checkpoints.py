@@ -113,7 +113,6 @@ class Checkpoint:
     """With coherent model and data position."""
     because: tuple[str, ...]
     """Why not, or what leaves it open; of `yes`, what it rests on."""
-    notes: tuple[str, ...] = ()
 
     @property
     def agreement(self) -> Agreement:

@@ -150,7 +150,6 @@ def _explained(one: Checkpoint) -> Iterator[RenderableType]:
         rows.append(("loaded by", f"attempt {labels}"))
     if not one.in_lineage:
         rows.append(("lineage", "what it holds is not in the newest weights"))
-    rows += [("note", note) for note in one.notes]
     yield labelled(rows)
 
 

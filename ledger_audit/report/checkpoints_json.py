@@ -74,7 +74,6 @@ def _checkpoint(one: Checkpoint) -> dict[str, Any]:
         },
         "paths": list(one.paths),
         "probed": None if one.probed is None else [_probed(each) for each in one.probed],
-        "notes": list(one.notes),
     }
 
 

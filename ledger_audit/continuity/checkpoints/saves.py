@@ -64,7 +64,7 @@ def gather(acts: pl.DataFrame) -> tuple[list[Told], dict[str, int]]:
             unplaced[row["attempt"]] = unplaced.get(row["attempt"], 0) + 1
         else:
             own = saves.setdefault((row["attempt"], row["step"], row["rank"]), [])
-            _add(own, row, _data(row))
+            _add(own, row, data_of(row))
     found: dict[tuple[str, int, int], dict[int, Save]] = {}
     for (attempt, step, rank), own in saves.items():
         for nth, save in enumerate(own, 1):
@@ -110,7 +110,7 @@ def _place(own: Sequence[Save], phase: Any) -> int:
     return len(own) if is_new else len(own) - 1
 
 
-def _data(row: Mapping[str, Any]) -> Mapping[str, Any]:
+def data_of(row: Mapping[str, Any]) -> Mapping[str, Any]:
     """Read an event's data; that it is an object was seen when the lineage was read."""
     found: Mapping[str, Any] = json.loads(row["data"]) if row["data"] is not None else {}
     return found
@@ -143,7 +143,7 @@ def starts(acts: pl.DataFrame) -> dict[str, dict[int, Mapping[str, Any]]]:
     found: dict[str, dict[int, Mapping[str, Any]]] = {}
     events = acts.filter(pl.col("kind") == "start").sort("attempt", "rank", "seq")
     for row in events.iter_rows(named=True):
-        found.setdefault(row["attempt"], {}).setdefault(row["rank"], _data(row))
+        found.setdefault(row["attempt"], {}).setdefault(row["rank"], data_of(row))
     return found
 
 

@@ -113,8 +113,9 @@ def prefetched(gap: Gap) -> str | None:
     tally, size = gap.known.tally, gap.known.micro_batch
     if not tally.workers or not tally.prefetch_factor or gap.extra <= 0:
         return None
-    factors = [(tally.workers, "workers"), (tally.prefetch_factor, "prefetched")]
-    if gap.rank is None:
+    workers = "worker" if tally.workers == 1 else "workers"
+    factors = [(tally.workers, workers), (tally.prefetch_factor, "prefetched")]
+    if gap.rank is None and len(gap.known.ranks) > 1:
         factors.insert(0, (len(gap.known.ranks), "ranks"))
     if gap.is_samples and size:
         factors.append((size, "a batch"))

@@ -1,0 +1,65 @@
+"""Compares, around one resume, the claim that was saved, the one restored, and the records."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import polars as pl
+
+from ledger_audit.continuity.checkpoints.archive import Archive
+from ledger_audit.continuity.checkpoints.branch import every_attempt
+from ledger_audit.continuity.checkpoints.case import case_of
+from ledger_audit.continuity.checkpoints.evidence import gathered
+from ledger_audit.continuity.checkpoints.saves import Told, data_of, gather, starts
+from ledger_audit.continuity.checkpoints.tallies import tally_of
+from ledger_audit.continuity.claims.pairs import pairwise
+from ledger_audit.continuity.windows import Source
+from ledger_audit.model import Resume
+
+
+def with_claims(
+    resume: Resume, source: Source, index: int, archive: Callable[[], Archive]
+) -> Resume:
+    """
+    Add to a judged resume how claim saved, claim restored and first records compare.
+
+    Args:
+        resume: it.
+        source: the ledger.
+        index: the place of the resumed attempt in the lineage.
+        archive: opens sums over the ledger, if anything is claimed.
+    """
+    before, after = source.lineage.chain[index - 1], source.lineage.chain[index]
+    if "kind" not in source.acts.columns:
+        return resume
+    said, _ = gather(source.acts)
+    step = after.resumed_at or 0
+    own = [one for one in said if (one.attempt, one.step) == (before.label, step)]
+    told = own[-1] if own else Told(before.label, step, 1, {})
+    restored = restored_by(source.acts, after.label)
+    saved = {rank: save.claim for rank, save in told.saves.items() if save.claim is not None}
+    if not saved and not restored:
+        return resume
+    known = every_attempt(source.lineage)
+    case = case_of(0, told, known)
+    evidence = gathered(archive(), [case], said, known, starts(source.acts))
+    tally = tally_of(evidence.summed, case, evidence.documents(case))
+    return replace(resume, claims=pairwise(saved, restored, tally, resume.shift.records))
+
+
+def restored_by(acts: pl.DataFrame, label: str) -> Mapping[int, Any]:
+    """
+    Give the state that each rank of an attempt says it loaded.
+
+    The `claim` of its `restore` event, else what its `start` says was `restored`.
+    """
+    found: dict[int, Any] = {}
+    own = acts.filter(pl.col("attempt") == label).sort("rank", "seq")
+    for kind, key in (("start", "restored"), ("restore", "claim")):
+        seen: set[int] = set()
+        for row in own.filter(pl.col("kind") == kind).iter_rows(named=True):
+            state = data_of(row).get(key)
+            if state is not None and row["rank"] not in seen:
+                seen.add(row["rank"])
+                found[row["rank"]] = state
+    return found
