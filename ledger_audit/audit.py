@@ -14,13 +14,7 @@ from ledger_audit.continuity.conclusion import conclude, with_forbidden
 from ledger_audit.continuity.contract import DIFF, GATE, Contract
 from ledger_audit.continuity.judging import judge, judge_by_control
 from ledger_audit.model import Reading, Report
-from ledger_audit.sources import (
-    chosen_resumes,
-    open_pair,
-    open_source,
-    open_windows,
-    search_forbidden,
-)
+from ledger_audit.sources import chosen_resumes, forbidden_in, open_pair, open_source, open_windows
 
 READ_AS_ASKED = Reading()
 Tell = Callable[[str], None]
@@ -41,7 +35,7 @@ def diff(
     tell("opening the ledger")
     source = open_source(roots, reading)
     chosen = chosen_resumes(source, reading)
-    forbidden = search_forbidden(source, contract)
+    forbidden = forbidden_in(source, contract)
     resumes = []
     for number, index in enumerate(chosen, 1):
         tell(f"judging resume {number} of {len(chosen)}")
@@ -65,7 +59,7 @@ def diff_windows(
     """Judge a resume by two plain logs: before the failure, and after the resume."""
     tell("reading both windows")
     source = open_windows(pre, post, checkpoint_step, reading)
-    forbidden = search_forbidden(source, contract)
+    forbidden = forbidden_in(source, contract)
     resumes = [judge(source, 1, contract, replace(reading, full=True), forbidden)]
     inputs = {"pre": str(pre), "post": str(post), "checkpoint_step": checkpoint_step}
     report = conclude("diff", inputs, source.lineage, resumes, contract, reading)
@@ -84,7 +78,7 @@ def gate(
     expected, source = open_pair(control, run, reading)
     chosen = chosen_resumes(source, reading)
     tell(f"comparing whole streams, then {len(chosen)} resumes")
-    forbidden = search_forbidden(source, contract)
+    forbidden = forbidden_in(source, contract)
     stream, judged = judge_by_control(expected, source, chosen, contract, forbidden)
     resumes = [
         with_claims(resume, source, index, source.archive)

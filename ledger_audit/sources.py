@@ -135,7 +135,7 @@ def read_lists(contract: Contract, search: Search) -> list[Rule]:
     ]
 
 
-def search_forbidden(source: Searchable, contract: Contract) -> Found | None:
+def forbidden_in(source: Searchable, contract: Contract) -> Found | None:
     """Look in the lineage for what a contract forbids; null: it forbids nothing."""
     if not contract.forbids:
         return None
@@ -177,6 +177,7 @@ def _source(ledger: Ledger) -> Opened:
         hashed=hash_frame if ledger.stream is None else None,
         digest_columns=DIGEST_COLUMNS,
         unread=still_unread(acts, ledger.unread),
+        dropped=Sums(ledger).dropped,
         acts=acts,
         search=_search(lambda _: ledger, [ledger]),
     )

@@ -18,7 +18,7 @@ from ledger_audit.continuity.raw import raw_step, raw_window
 from ledger_audit.model import Reading, Report
 from ledger_audit.model.checkpoints import Checkpoints
 from ledger_audit.model.raw import RawWindow
-from ledger_audit.sources import chosen_resumes, open_source, search_forbidden
+from ledger_audit.sources import chosen_resumes, forbidden_in, open_source
 
 READ_AS_ASKED = Reading()
 
@@ -49,7 +49,7 @@ def preflight(
 ) -> Report:
     """Say what could be proven of a right resume if the newest attempt died now."""
     source = open_source(roots, reading)
-    forbidden = search_forbidden(source, contract)
+    forbidden = forbidden_in(source, contract)
     judged, facts = judge_rehearsal(source, checkpoint_step, contract, reading, forbidden)
     inputs = {"ledger": [str(root) for root in roots], **facts}
     report = conclude("preflight", inputs, source.lineage, judged, contract, reading)

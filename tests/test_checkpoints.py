@@ -312,6 +312,139 @@ def test_an_update_that_was_thrown_away_is_over(tmp_path: Path) -> None:
     assert "ahead" == only(log_of(again, tmp_path / "again"))["label"]["state"]
 
 
+def test_a_commit_that_was_lost_makes_no_label_wrong(tmp_path: Path) -> None:
+    """Where later commits of the rank are logged, the one of the step is most likely lost."""
+    events = [line for rank in (0, 1) for line in saved(rank, "begin", "complete")]
+    lines = [line for line in job(events) if not (line["kind"] == "commit" and line["step"] == 2)]
+    one = only(log_of(lines, tmp_path))
+
+    assert ("unknown", "unknown") == (one["label"]["state"], one["resumable"])
+    assert "the commit of step 2 is not logged on ranks 0-1, later ones are" == one["label"]["text"]
+    assert "step 2 of attempt 0 not committed by all ranks" == one["unseen"]
+
+
+def test_the_state_before_the_first_update_is_a_checkpoint(tmp_path: Path) -> None:
+    """Step 0 holds nothing, and nothing was consumed."""
+    events = [line for rank in (0, 1) for line in saved(rank, "begin", "complete", step=0)]
+    lines = job([])
+    for rank in (0, 1):
+        place = next(
+            at for at, line in enumerate(lines) if line["rank"] == rank and line["kind"] == "sample"
+        )
+        own = [line for line in events if line["rank"] == rank]
+        own[0]["data"]["claim"] = {"consumed_samples": 0}
+        lines[place:place] = own
+    one = only(log_of(lines, tmp_path))
+
+    assert ("agrees", "agrees", "yes") == (
+        one["label"]["state"],
+        one["agreement"],
+        one["resumable"],
+    )
+    assert (0, None) == (one["ladder"]["committed"], one["unseen"])
+
+
+def test_a_save_right_after_the_resume_holds_what_was_loaded(tmp_path: Path) -> None:
+    """Its step is no newer than the one that was resumed from: its commits are the parent's."""
+    lines = read_lines(ZOO / "torch-ddp-correct" / "run")
+    again = []
+    for line in lines:
+        again.append(line)
+        if line["kind"] == "start" and line["attempt"] == 1:
+            place = {"attempt": 1, "rank": line["rank"], "step": 8}
+            claim = {"epoch": 0, "rank_epoch_samples": 32}
+            for phase in ("begin", "complete"):
+                data = {"phase": phase, "claim": claim}
+                again.append({"kind": "checkpoint", **place, "data": data})
+    report = told(log_of(again, tmp_path))
+    one = next(one for one in report["checkpoints"] if (one["attempt"], one["step"]) == ("1", 8))
+
+    assert ("agrees", "agrees", 128) == (
+        one["label"]["state"],
+        one["agreement"],
+        one["ladder"]["committed"],
+    )
+
+
+def test_what_a_void_update_used_moved_the_stream(tmp_path: Path) -> None:
+    """It is in used and not in committed, unless a committed update used it again."""
+    events = [line for rank in (0, 1) for line in saved(rank, "begin", "complete", step=3)]
+    for line in events:
+        line["data"].pop("claim", None)
+    lines = job([])
+    for rank in (0, 1):
+        end = max(at for at, line in enumerate(lines) if line["rank"] == rank)
+        lines[end + 1 : end + 1] = [line for line in events if line["rank"] == rank]
+        for line in lines:
+            if line["rank"] == rank and line["kind"] == "commit" and line["step"] == 2:
+                line["kind"] = "void"
+    one = only(log_of(lines, tmp_path / "lost"))
+    assert (6, 4) == (one["ladder"]["used"], one["ladder"]["committed"])
+
+    for line in lines:
+        if line["kind"] == "sample" and line["step"] == 3:
+            line["sample_id"] = 4 + line["rank"]  # what step 2 had used
+    one = only(log_of(lines, tmp_path / "again"))
+    assert (4, 4) == (one["ladder"]["used"], one["ladder"]["committed"])
+
+
+def test_places_that_were_passed_and_not_used_are_found(tmp_path: Path) -> None:
+    """A count is not a place where the stream has a hole; a declared skip explains one."""
+    events = [line for rank in (0, 1) for line in saved(rank, "begin", "complete")]
+    lines = job(events)
+    for line in lines:
+        if line["kind"] == "sample":
+            line["position"] = line["sample_id"] - 2 + (line["step"] > 1)  # 0 1 3 4 ...
+    one = only(log_of(lines, tmp_path / "hole"))
+    assert "contradicts" == one["agreement"]
+    assert "a count is not a place" in one["claim"]["text"]
+
+    skip = {"skip": {"positions": [2]}, "reason": "bad shard"}
+    lines.append({"kind": "declare", "attempt": 0, "rank": 0, "step": 1, "data": skip})
+    one = only(log_of(lines, tmp_path / "declared"))
+    assert "was never used" not in one["claim"]["text"]
+
+
+def test_a_torn_file_leaves_a_claim_in_doubt(tmp_path: Path) -> None:
+    """Steps that it may have held are named, unless commits count them in full."""
+    events = [line for rank in (0, 1) for line in saved(rank, "begin", "complete")]
+    for told_by_commits in (False, True):
+        lines = job(events, steps=2)
+        for line in lines:
+            if line["kind"] == "commit" and told_by_commits:
+                line["data"] = {"samples": 1}
+        root = write_ledger(lines, tmp_path / str(told_by_commits), sealed=False)
+        file = next(root.glob("attempt=0/samples-r00001x-*.arrows"))
+        file.write_bytes(file.read_bytes() + b"\xff\xff\xff\xff\x10\x00")
+        one = only(root)
+        assert told_by_commits == (one["unseen"] is None)
+        assert ("yes" if told_by_commits else "unknown") == one["resumable"]
+
+
+def test_a_spare_that_takes_over_a_rank_is_no_second_launch(tmp_path: Path) -> None:
+    """Two start events of a rank that go on from each other leave the amounts whole."""
+    events = [line for rank in (0, 1) for line in saved(rank, "begin", "complete", step=3)]
+    lines = job([])
+    for rank in (0, 1):
+        end = max(at for at, line in enumerate(lines) if line["rank"] == rank)
+        own = [line for line in events if line["rank"] == rank]
+        own[0]["data"]["claim"] = {"consumed_samples": 6}
+        lines[end + 1 : end + 1] = own
+    place = next(at for at, line in enumerate(lines) if line["rank"] == 1 and line.get("step") == 3)
+    lines.insert(place, {"kind": "start", "attempt": 0, "rank": 1, "data": {"world_size": 2}})
+    lines[place]["time_ns"] = 5
+    one = only(log_of(lines, tmp_path / "spare"))
+    assert (None, "agrees") == (one["unseen"], one["agreement"])
+
+    twice = [
+        *lines[: place + 1],
+        *[line for line in lines if line["rank"] == 1][1:3],
+        *lines[place + 1 :],
+    ]
+    one = only(log_of(twice, tmp_path / "twice"))
+    assert "was launched twice" in one["unseen"]
+
+
 def test_without_commits_the_label_is_taken_at_its_word(tmp_path: Path) -> None:
     """What is not logged is said, and no fault is made of it."""
     events = [line for rank in (0, 1) for line in saved(rank, "begin", "complete")]
@@ -573,7 +706,7 @@ def test_a_ledger_that_was_not_safe_is_told(tmp_path: Path) -> None:
     ran = ledger_audit("checkpoints", log_of(lines, tmp_path))
 
     assert [[0, 0]] == only(tmp_path)["whole"]["unsynced"]
-    assert "the ledger of ranks 0 was not safe on storage by then" in flowing(ran.out)
+    assert "not safe on storage by then: the ledger of rank 0" in flowing(ran.out)
 
 
 NASTY = "\x1b[31mred\x1b[0m\r\n\u202eevil [bold]x[/bold]"

@@ -8,6 +8,7 @@ from ledger_audit.continuity import fingerprints
 from ledger_audit.continuity.contract import Contract
 from ledger_audit.continuity.forbidden import Found, hits_of
 from ledger_audit.continuity.limit_codes import limit
+from ledger_audit.continuity.weights import held_by
 from ledger_audit.continuity.windows import Source
 from ledger_audit.model import ClauseName, Limit
 from ledger_audit.model.fingerprints import FingerprintFacts
@@ -30,6 +31,10 @@ class Beside:
     """The resumed attempt's in the lineage, from 0; null: it is about the whole stream."""
     attempt: str | None = None
     """Its label, likewise."""
+    held: int | None = None
+    """The last update in the weights that were loaded, where that is more than their label."""
+    trained_again: str | None = None
+    """What of these was used again; null: nothing."""
 
     @property
     def hits(self) -> pl.DataFrame | None:
@@ -57,7 +62,9 @@ def look_beside(
         rows = source.records(after.label, (after.resumed_at or 0) + 1, last)
     first = rows.group_by("attempt", "rank").agg(pl.col("seq").min())
     facts = fingerprints.audit_fingerprints(source.acts, first, before, after, contract)
-    return Beside(facts, forbidden, index, after.label)
+    held = held_by(source, index)
+    beyond = held if held > (after.resumed_at or 0) else None
+    return Beside(facts, forbidden, index, after.label, held=beyond)
 
 
 def _says_when(source: Source, label: str) -> bool:
@@ -78,6 +85,8 @@ def faults(beside: Beside, contract: Contract) -> dict[ClauseName, tuple[str, ..
         found[ClauseName.FINGERPRINT] = fingerprints.faults(beside.fingerprints, contract)
     if beside.forbidden is not None:
         found[ClauseName.FORBIDDEN] = _against(beside, came="with the restart")
+    if beside.trained_again is not None:
+        found[ClauseName.PROMISE] = (beside.trained_again,)
     return found
 
 
@@ -115,6 +124,9 @@ def limits(beside: Beside, contract: Contract) -> list[Limit]:
     if beside.fingerprints is not None:
         told = fingerprints.limits(beside.fingerprints, contract)
         found += [limit(code, text) for code, text in told]
+    if beside.held is not None:
+        text = f"the loaded checkpoint was taken after update {beside.held}, its label is behind"
+        found.append(limit("label-behind-weights", text))
     if beside.forbidden is not None and (unseen := beside.forbidden.report.unseen):
         reasons = [one.text for one in unseen[:MOST_REASONS]]
         if len(unseen) > MOST_REASONS:

@@ -18,6 +18,7 @@ from ledger_audit.continuity.forbidden import Found
 from ledger_audit.continuity.frames import IS_USED, Side
 from ledger_audit.continuity.resume import Audited, audit_resume, gather_facts
 from ledger_audit.continuity.terms import asked_of
+from ledger_audit.continuity.weights import going_on, held_by, trained_again
 from ledger_audit.continuity.windows import Source, Windows
 from ledger_audit.model import Expected, Reading, Resume
 
@@ -94,6 +95,9 @@ def judge_by_control(
         The stream, with its first divergence, and one judged resume for each of `indices`.
     """
     control, run = asked_of(control, contract), asked_of(run, contract)
+    besides = {index: look_beside(run, index, contract, forbidden, None) for index in indices}
+    for index in range(1, len(run.lineage.chain)):
+        run = going_on(run, index, held_by(run, index))
     whole = cut.surviving_stream(control, is_reference=True)
     windows = Windows(
         checkpoint_step=0,
@@ -114,8 +118,7 @@ def judge_by_control(
         agrees = divergence is None or divergence > at or _agrees(whole, run, index, contract)
         reference = cut.after(whole, at) if agrees else None
         windows = _whole_windows(run, index, reference)
-        beside = look_beside(run, index, contract, forbidden, None)
-        own = Circumstances(has_commits=run.has_commits, beside=beside)
+        own = Circumstances(has_commits=run.has_commits, beside=besides[index])
         resumes.append(_judge(windows, run, index, contract, own))
     return replace(audited.told(), first_divergence=divergence), resumes
 
@@ -169,10 +172,37 @@ def _skipped_before(source: Source, index: int, contract: Contract) -> pl.DataFr
 def _audited(
     windows: Windows, source: Source, index: int, contract: Contract, around: Circumstances
 ) -> Audited:
-    before, resumed = source.lineage.chain[index - 1], source.lineage.chain[index]
-    return audit_resume(
-        windows, contract, around, from_attempt=before.label, to_attempt=resumed.label
-    )
+    """Audit a resume; where that asks something more of the ledger, once more with the answer."""
+    labels = {
+        "from_attempt": source.lineage.chain[index - 1].label,
+        "to_attempt": source.lineage.chain[index].label,
+    }
+    audited = audit_resume(windows, contract, around, **labels)
+    again = _with_weights(audited, windows, around)
+    places = _dropped(audited, source, index)
+    if again is around and places is None:
+        return audited
+    windows = windows if places is None else replace(windows, dropped=places)
+    return audit_resume(windows, contract, again, **labels)
+
+
+def _with_weights(audited: Audited, windows: Windows, around: Circumstances) -> Circumstances:
+    """Say what was used again of what the weights hold beyond their label."""
+    beside = around.beside
+    if beside is None or beside.held is None:
+        return around
+    told = trained_again(audited.classified, windows.checkpoint_step, beside.held)
+    return replace(around, beside=replace(beside, trained_again=told))
+
+
+def _dropped(audited: Audited, source: Source, index: int) -> pl.Series | None:
+    """Give the positions that loaders dropped, where some are missing; null: there are none."""
+    positions = audited.report.positions
+    if positions is None or not (positions.holes or positions.shift) or source.dropped is None:
+        return None
+    dropped = [source.dropped(one.label) for one in source.lineage.chain[: index + 1]]
+    places = pl.concat(dropped).unique().sort()
+    return None if places.is_empty() else places
 
 
 def _cuts_off(source: Source, index: int, *, first: int, last: int) -> bool:

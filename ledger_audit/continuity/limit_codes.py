@@ -36,7 +36,8 @@ LIMITS: dict[str, tuple[tuple[ClauseName, ...], str]] = {
     "order-undecided": ((ClauseName.ORDER,), "the ledgers or records that are missing"),
     "repeat-unexplained": (
         PROMISE,
-        "an epoch column, dataset_samples in the fingerprint, or a control run",
+        "an epoch column, dataset_samples in the fingerprint, a control run, or ids qualified by "
+        "their shard",
     ),
     "rank-missing": (STREAM, "the ledgers of the missing ranks"),
     "ranks-not-logged": (PROMISE, "a ledger of every rank"),
@@ -47,6 +48,7 @@ LIMITS: dict[str, tuple[tuple[ClauseName, ...], str]] = {
     ),
     "unread-segment": (STREAM, "the missing or whole segment"),
     "steps-not-read": ((), "--full, or a larger --after"),
+    "label-behind-weights": ((), "a save that begins before the next update is committed"),
     "iterator-before-restore": ((), "a loader whose state is restored before it is iterated"),
     "restore-missing": ((), "restore events of every rank"),
     "fingerprint-seen-otherwise": ((), "one fingerprint at start, restore and iterator"),
@@ -59,6 +61,8 @@ LIMITS: dict[str, tuple[tuple[ClauseName, ...], str]] = {
     "epoch-label-changed": ((), "epoch labels that go on after a resume"),
     "frozen-epochs": ((), "the sampler's epoch, if another order was meant"),
     "negative-ids": ((), "ids from 0, if these are placeholders"),
+    "id-outside-dataset": ((), "the file list that the ids were drawn from"),
+    "source-repeated": ((), "each source listed once, or its repeats in the contract"),
     "ids-unique-per-shard-suspected": ((), "ids qualified by their shard, or a source column"),
 }
 """Code → the clauses that it blocks (none: a note), and what would settle it."""

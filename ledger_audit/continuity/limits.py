@@ -5,10 +5,10 @@ import polars as pl
 from ledger_audit.continuity.circumstances import Circumstances
 from ledger_audit.continuity.classify import Classified
 from ledger_audit.continuity.facts import Facts
-from ledger_audit.continuity.frames import IS_USED
 from ledger_audit.continuity.limit_codes import limit
 from ledger_audit.continuity.order import Disorder
 from ledger_audit.continuity.positions import positions_prove_through
+from ledger_audit.continuity.suspicions import suspicions
 from ledger_audit.continuity.windows import whole_through
 from ledger_audit.model import Expected, LaterEpoch, Limit, Positions, Resumed
 from ledger_audit.printable import counted
@@ -230,22 +230,8 @@ def _of_identity(facts: Facts, around: Circumstances) -> list[Limit]:
     if known.has_wrong_labels:
         text = "the resumed attempt labels its epochs otherwise; the epoch was not compared"
         found.append(limit("epoch-label-changed", text))
-    ids = pl.concat([side.records["sample_id"] for side in known.windows.sides])
-    if ids.dtype.is_integer() and (ids < 0).any():
-        found.append(limit("negative-ids", "some sample ids are negative"))
-    if _ids_seem_shared(facts):
-        text = "one sample id has whole samples of different lengths within an epoch"
-        found.append(limit("ids-unique-per-shard-suspected", text))
+    found += suspicions(facts)
     return found
-
-
-def _ids_seem_shared(facts: Facts) -> bool:
-    """An id begins at token 0 more than once in an epoch, and ends elsewhere."""
-    if "token_start" not in facts.known.columns:
-        return False
-    starts = facts.committed.filter(IS_USED, pl.col("token_start") == 0)
-    ends = starts.group_by("generation", "source", "sample_id").agg(pl.col("token_end").n_unique())
-    return bool((ends["token_end"] > 1).any())
 
 
 def _listed(values: "frozenset[int] | list[int | None]") -> str:

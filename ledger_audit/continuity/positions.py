@@ -23,7 +23,7 @@ def audit_positions(facts: Facts) -> Positions | None:
     committed = facts.committed.filter(IS_USED)
     used = resumed.filter(IS_USED)
     largest = committed["position"].max()
-    expected = largest + 1 if isinstance(largest, int) else None
+    expected = _after(largest, windows.dropped) if isinstance(largest, int) else None
     in_first = used.filter(pl.col("step") == pl.col("step").min())["position"].min()
     first = in_first if isinstance(in_first, int) else None
     is_sampled = windows.resumed.is_sampled or windows.committed.is_sampled
@@ -60,6 +60,13 @@ def _lost_before(facts: Facts) -> int:
     return windows.committed.missing
 
 
+def _after(place: int, dropped: pl.Series) -> int:
+    """Give the next place that was not dropped."""
+    ahead = dropped.filter(dropped > place)
+    run = ahead == pl.int_range(place + 1, place + 1 + ahead.len(), eager=True)
+    return place + 1 + int(run.cast(pl.Int64).cum_min().sum())
+
+
 def positions_prove_through(facts: Facts) -> int | None:
     """Give the last whole resumed step by whose end, as by all before, no place was left out."""
     windows = facts.known.windows
@@ -70,11 +77,13 @@ def positions_prove_through(facts: Facts) -> int | None:
     largest = facts.committed.filter(IS_USED)["position"].max()
     if not isinstance(largest, int):
         return None
+    passed = windows.dropped.alias("position").to_frame().lazy()
     # void tries before the checkpoint may have used places beyond the last committed one
     used = pl.concat(
         [
             facts.committed.lazy().select(pl.lit(0, pl.Int64).alias("step"), "position"),
             facts.resumed.lazy().filter(~pl.col("beyond")).select("step", "position"),
+            passed.select(pl.lit(0, pl.Int64).alias("step"), "position"),
         ]
     ).filter(pl.col("position") > largest)
     firsts = used.group_by("position").agg(pl.col("step").min())
@@ -108,8 +117,11 @@ def _holes(facts: Facts, resumed: pl.DataFrame, expected: int) -> int:
         return 0
     seen = pl.concat([consumed, resumed["position"]]).unique()
     behind = seen.filter((seen >= expected) & (seen < reached))
-    holes = reached - expected - behind.len()
     windows = facts.known.windows
+    dropped = windows.dropped
+    behind = pl.concat([behind, dropped.filter((dropped >= expected) & (dropped < reached))])
+    behind = behind.unique()
+    holes = reached - expected - behind.len()
     ranges = declared.skipped_positions(windows.resumed.attempts, windows.checkpoint_step)
     return holes - _unused(ranges, behind, first=expected, stop=reached)
 

@@ -37,6 +37,7 @@ from ledger_audit.model import (
     Resume,
     Resumed,
     Shift,
+    SourceDamage,
     Verdict,
 )
 
@@ -204,6 +205,7 @@ def _report(
         limits=evidence.limits,
         fingerprints=None if around.beside is None else around.beside.fingerprints,
         draws=evidence.draws,
+        by_source=_by_source(classified),
     )
 
 
@@ -316,6 +318,25 @@ def _shift(facts: Facts, classified: Classified, evidence: Evidence, is_ordered:
         positions=None if positions is None else positions.shift,
         by_rank=dict(sorted(by_rank.items())),
         is_lower_bound=speaks and _reaches_the_end(classified.expected),
+    )
+
+
+def _by_source(classified: Classified) -> tuple[SourceDamage, ...]:
+    """Measure each data set of a blend apart."""
+    rows, expected = classified.resumed, classified.expected
+    sources = pl.concat([rows["source"], expected["source"]]).unique().sort().to_list()
+    if len(sources) < 2:
+        return ()
+    counts = {
+        name: dict(found.group_by("source").agg(pl.col("record").n_unique()).iter_rows())
+        for name, found in (
+            ("resumed", rows),
+            ("replayed", rows.filter(pl.col("worst") == Resumed.REPLAYED)),
+            ("skipped", expected.filter(pl.col("worst") == Expected.SKIPPED)),
+        )
+    }
+    return tuple(
+        SourceDamage(one, *(counts[name].get(one, 0) for name in counts)) for one in sources
     )
 
 

@@ -37,6 +37,8 @@ class Source:
     digest_columns: tuple[str, ...] = ()
     """What the hash covers; digests of other columns are not compared."""
     unread: tuple[Unread, ...] = ()
+    dropped: Callable[[str], pl.Series] | None = None
+    """Attempt → the positions of what its loaders dropped; null: nobody can tell."""
     acts: pl.DataFrame = field(default_factory=pl.DataFrame)
     """EVENTS that are neither commits nor voids, of all attempts; no column: none were read."""
 
@@ -63,6 +65,8 @@ class Windows:
     reference: Side
     resumed: Side
     reference_kind: str
+    dropped: pl.Series = field(default_factory=lambda: pl.Series(dtype=pl.Int64))
+    """Positions that loaders dropped, sorted: nothing was to be used there."""
 
     @property
     def sides(self) -> tuple[Side, Side, Side]:

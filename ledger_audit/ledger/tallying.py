@@ -202,26 +202,26 @@ class Sums:
             rank, stage, seq, n: how many the rank wrote before each of its cuts; and with a null
             `seq` how many it wrote at all.
         """
-        edges = cuts.select(_key()).to_series().unique().sort()
-        rows = (
-            self.ledger.scanned(attempt)
-            .filter(*_unused(self.ledger.stream))
-            .select(
-                "rank",
-                "stage",
-                bucket=_key().map_batches(
-                    lambda keys: edges.search_sorted(keys, side="right"),
-                    return_dtype=pl.UInt32(),
-                    is_elementwise=True,
-                ),
-            )
+        ranks = cuts["rank"].unique().sort()
+        # so that rank and order of writing fit into one integer, whatever a log calls a rank
+        turn = pl.col("rank").replace_strict(
+            ranks, pl.int_range(len(ranks), eager=True), default=-1
         )
-        counted = rows.group_by("rank", "stage", "bucket").agg(pl.len().cast(pl.Int64).alias("n"))
-        found = collect(counted, self.ledger.name, streams=True).sort("bucket")
-        places = cuts.select("rank", "seq").unique()
-        places = places.with_columns(
-            bucket=edges.search_sorted(places.select(_key()).to_series(), side="left")
+        key = turn.cast(pl.Int64) * _MOST_LINES + pl.col("seq").clip(0, _MOST_LINES - 1)
+        edges = cuts.select(key).to_series().unique().sort()
+        bucket = key.map_batches(
+            lambda keys: edges.search_sorted(keys, side="right"),
+            return_dtype=pl.UInt32(),
+            is_elementwise=True,
+        )
+        rows = self.ledger.scanned(attempt).filter(*_unused(self.ledger.stream))
+        counted = rows.select("rank", "stage", bucket=bucket).group_by("rank", "stage", "bucket")
+        found = collect(
+            counted.agg(pl.len().cast(pl.Int64).alias("n")), self.ledger.name, streams=True
         ).sort("bucket")
+        places = cuts.select("rank", "seq").unique()
+        own = edges.search_sorted(places.select(key).to_series(), side="left")
+        places = places.with_columns(bucket=own).sort("bucket")
         sums = [
             found.group_by("rank", "stage")
             .agg(pl.col("n").sum())
@@ -340,11 +340,6 @@ def _paths(part: Part) -> list[str]:
         return list(dict.fromkeys(str(group.path) for group in part.groups))
     names = part.rows.select(pl.col("writer").unique()).collect()["writer"]
     return [str(one) for one in names.drop_nulls()]
-
-
-def _key() -> pl.Expr:
-    """Put a rank and its order of writing into one integer that sorts by both."""
-    return pl.col("rank").cast(pl.Int64) * _MOST_LINES + pl.col("seq")
 
 
 def _unused(stream: str | None) -> list[pl.Expr]:

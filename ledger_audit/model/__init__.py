@@ -192,6 +192,18 @@ class Shift:
 
 
 @dataclass(frozen=True)
+class SourceDamage:
+    """What a resume did to one data set of a blend, in records."""
+
+    source: str | None
+    """Null: records without one."""
+    resumed: int
+    """Records of the resumed window."""
+    replayed: int
+    skipped: int
+
+
+@dataclass(frozen=True)
 class Positions:
     """The second line of evidence, in places of the global stream (sequences)."""
 
@@ -304,6 +316,8 @@ class Resume:
     limits: tuple[Limit, ...]
     fingerprints: FingerprintFacts | None
     """What decided the order before and after; null: of a whole stream."""
+    by_source: tuple[SourceDamage, ...] = ()
+    """Only where several data sets are logged."""
     claims: tuple[ClaimPair, ...] = ()
     """The claim saved, the claim restored and the first records, compared pairwise."""
     picture: Picture = Picture((), ())

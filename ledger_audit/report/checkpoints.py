@@ -63,6 +63,8 @@ def _head(report: Checkpoints) -> Iterator[RenderableType]:
     if choice is not None:
         yield Text("RESUME FROM", style=_STYLES["yes"]) + plain(f" {_name(choice)}", "bold")
         yield plain(_as_sentence(f"{choice.wholeness.text}; {choice.because[0]}"))
+        if not choice.in_lineage:
+            yield plain("The newest weights do not hold its work: they went on from an older one.")
     elif any(one.resumable == "unknown" for one in report.found):
         told = plain(" is known to be fit to resume from", "bold")
         yield Text("NO CHECKPOINT", style=_STYLES["unknown"]) + told
@@ -136,7 +138,7 @@ def _explained(one: Checkpoint) -> Iterator[RenderableType]:
     rows.append(("whole", one.wholeness.text))
     if one.wholeness.unsynced:
         ranks = ranges_of(one.wholeness.unsynced)
-        rows.append(("whole", f"the ledger of ranks {ranks} was not safe on storage by then"))
+        rows.append(("whole", f"not safe on storage by then: the ledger of rank {ranks}"))
     rows.append(("weights", one.label.text))
     rows += _claim(one)
     rows.append(("ladder", _ladder(one.ladder)))

@@ -108,6 +108,7 @@ def _resume(resume: Resume) -> dict[str, Any]:
             "by_rank": {str(rank): shift for rank, shift in resume.shift.by_rank.items()},
             "is_lower_bound": resume.shift.is_lower_bound,
         },
+        "by_source": [asdict(one) for one in resume.by_source],
         "positions": _positions(resume.positions),
         "later_epochs": [_epoch(epoch) for epoch in resume.later_epochs],
         "findings": [_finding(finding) for finding in resume.findings],

@@ -12,9 +12,10 @@ from ledger_audit.model import (
     Report,
     Resume,
     Resumed,
+    SourceDamage,
     Verdict,
 )
-from ledger_audit.printable import counted
+from ledger_audit.printable import counted, quoted
 
 HEADLINE = (str(Expected.SKIPPED), str(Resumed.REPLAYED), str(Overlay.OUT_OF_ORDER))
 """The counts that everyone asks for: told even where they are zero."""
@@ -149,4 +150,20 @@ def positions_of(positions: Positions) -> str:
     return (
         f"{expected}first {first}, repeated {positions.repeated:,}, holes {holes}, "
         f"drift {positions.drift:,}"
+    )
+
+
+def has_damage(resume: Resume) -> bool:
+    """Tell whether anything was replayed or skipped."""
+    return bool(
+        resume.resumed[Resumed.REPLAYED].records or resume.expected[Expected.SKIPPED].records
+    )
+
+
+def of_source(damage: SourceDamage) -> str:
+    """Tell what happened to one data set of a blend."""
+    name = "without a source" if damage.source is None else quoted(damage.source)
+    return (
+        f"{name}: {damage.replayed:,} of {counted(damage.resumed, 'resumed record')} replayed, "
+        f"{damage.skipped:,} skipped"
     )

@@ -168,6 +168,9 @@ def _block(resume: Resume, title: str, screen: Screen) -> Iterator[RenderableTyp
     if resume.findings:
         yield ""
         yield Padding(_findings(resume.findings, screen), (0, 0, 0, 2))
+    if resume.by_source and phrases.has_damage(resume):
+        yield ""
+        yield labelled([("by source", phrases.of_source(one)) for one in resume.by_source])
     for part in beside(resume):
         yield ""
         yield Padding(part, (0, 0, 0, 2))

@@ -46,8 +46,6 @@ def _of_attempt(leg: Leg) -> list[str]:
         found.append(f"nothing says where {name} resumed from")
     if leg.last < leg.first:
         return found
-    if attempt.has_several_starts:
-        found.append(f"{name} was launched twice under one label")
     ranks = frozenset().union(*(attempt.participants(one) for one in (leg.first, leg.last)))
     if attempt.is_sampled and attempt.logged is not None:
         logged, everyone = len(attempt.logged & attempt.everyone), len(attempt.everyone)
@@ -69,7 +67,7 @@ def _of_steps(archive: Archive, leg: Leg, walk: Walk, claims: list[Claim]) -> li
     steps = steps.join(excused, on="step", how="left").with_columns(
         pl.col("excused").fill_null(0), is_excused=pl.col("excused").is_not_null()
     )
-    found = []
+    found = [*walk.twice]
     if leg.last not in steps["step"] and not _is_before(leg):
         found.append(f"step {leg.last:,} of {name} left nothing")
     open_steps = steps.filter(~pl.col("committed") & ~pl.col("voided"))
@@ -89,6 +87,14 @@ def _of_steps(archive: Archive, leg: Leg, walk: Walk, claims: list[Claim]) -> li
     )
     if silent.height:
         found.append(_told(silent, f"of {name} without records of some rank"))
+    there = steps["step"]
+    vanished = sum(
+        records
+        for step, records in leg.attempt.lost
+        if step is not None and leg.first <= step <= leg.last and step not in there
+    )
+    if vanished:
+        found.append(f"writers of {name} gave up {counted(vanished, 'record')} of whole steps")
     found += _torn(archive.source.unread, leg, steps)
     return found + _put_away(archive, leg, lacking, walk, claims)
 

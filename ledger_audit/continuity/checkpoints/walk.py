@@ -14,7 +14,7 @@ from ledger_audit.continuity.checkpoints.amounts import AMOUNTS, counted
 from ledger_audit.continuity.checkpoints.archive import Archive
 from ledger_audit.continuity.frames import IS_USED
 from ledger_audit.continuity.lineage import Attempt
-from ledger_audit.continuity.tries import STEPS, steps_from, with_fates
+from ledger_audit.continuity.tries import STEPS, committed_twice, steps_from, with_fates
 
 SUMS = {
     "rank": pl.Int32(),
@@ -81,7 +81,10 @@ class Walk:
     """DIGESTS: sums over the commits from edge to edge."""
     ends: pl.DataFrame
     """SNAPSHOTS with `commit_before` and `void_before` (steps of the last such event of the rank
-    before the snapshot) and `own_commit` (the `seq` of the commit of the checkpoint's step)."""
+    before the snapshot), `own_commit` (the `seq` of the commit of the checkpoint's step) and
+    `newest_commit` (the last step that the rank ever committed)."""
+    twice: tuple[str, ...] = ()
+    """What shows that the attempt is two launches under one label."""
 
 
 def walk(archive: Archive, attempt: Attempt, edges: Sequence[int], snapshots: pl.DataFrame) -> Walk:
@@ -100,7 +103,8 @@ def walk(archive: Archive, attempt: Attempt, edges: Sequence[int], snapshots: pl
     parts = [_stretch(archive, attempt, one, edges, snapshots) for one in stretches]
     parts.append(_tail(archive, attempt, max(first, last + 1), snapshots))
     names = ("committed", "lacking", "void", "looked_at", "opened", "steps", "digests", "ends")
-    return Walk(attempt, *(pl.concat([getattr(part, name) for part in parts]) for name in names))
+    merged = {name: pl.concat([getattr(part, name) for part in parts]) for name in names}
+    return Walk(attempt, **merged, twice=tuple(text for part in parts for text in part.twice))
 
 
 def _stretch(
@@ -142,6 +146,7 @@ def _stretch(
         )
         .select(list(DIGESTS)),
         ends=_ends(tries, snapshots),
+        twice=tuple(committed_twice(tries, label)) if attempt.has_several_starts else (),
     )
 
 
@@ -316,7 +321,7 @@ def _ends(tries: pl.DataFrame, snapshots: pl.DataFrame) -> pl.DataFrame:
             allow_exact_matches=False,
             check_sortedness=False,
         )
-    commits = tries.filter(kind="commit").group_by("rank", "step")
-    return placed.join(
-        commits.agg(pl.col("seq").min().alias("own_commit")), on=["rank", "step"], how="left"
-    )
+    commits = tries.filter(kind="commit")
+    own = commits.group_by("rank", "step").agg(pl.col("seq").min().alias("own_commit"))
+    newest = commits.group_by("rank").agg(pl.col("step").max().alias("newest_commit"))
+    return placed.join(own, on=["rank", "step"], how="left").join(newest, on="rank", how="left")

@@ -1,6 +1,7 @@
 """Compares the step that a checkpoint is named by with what its weights held at the snapshot."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import polars as pl
 
@@ -22,8 +23,9 @@ def label_of(archive: Archive, told: Told, walk: Walk, ends: pl.DataFrame | None
         walk: through its attempt.
         ends: of the walk, those of this checkpoint; null: no rank says a place for it.
     """
-    found = {} if ends is None else _held(walk, ends)
-    held = {rank: step for rank, step in found.items() if told.saves[rank].begin is not None}
+    rows = [] if ends is None else ends.to_dicts()
+    began = [row for row in rows if told.saves[row["rank"]].begin is not None]
+    held = {row["rank"]: _held(row, walk.attempt) for row in began}
     why = _unordered(archive, walk.attempt, held)
     if why is not None:
         return Label("unknown", why)
@@ -36,6 +38,10 @@ def label_of(archive: Archive, told: Told, walk: Walk, ends: pl.DataFrame | None
         return Label("agrees", f"the last update before the snapshot was {told.step:,} on {ranks}")
     if any(one.attempt == walk.attempt.label for one in archive.source.unread):
         return Label("unknown", "commits may be lost with a file that cannot be read")
+    if all(_is_lost(row) for row in began if row["rank"] in ahead):
+        ranks = named(ranges_of(ahead))
+        text = f"the commit of step {told.step:,} is not logged on {ranks}, later ones are"
+        return Label("unknown", text)
     return Label("ahead", _ahead(told.step, ahead))
 
 
@@ -48,21 +54,23 @@ def _unordered(archive: Archive, attempt: Attempt, held: Mapping[int, int]) -> s
     return None if held else "no begin is logged: the step is taken at its word"
 
 
-def _held(walk: Walk, ends: pl.DataFrame) -> dict[int, int]:
+def _held(row: Mapping[str, Any], attempt: Attempt) -> int:
     """
-    Give, by rank, the last update that was in the weights at the snapshot.
+    Give the last update that was in the weights of a rank at the snapshot.
 
     An update that was thrown away is none, but the step that it was for is over, unless it was
     tried again later.
     """
-    loaded = walk.attempt.resumed_at or 0
-    held: dict[int, int] = {}
-    for row in ends.iter_rows(named=True):
-        step = row["commit_before"]
-        step = loaded if step is None else step
-        is_over = row["void_before"] == row["step"] and row["own_commit"] is None
-        held[row["rank"]] = row["step"] if is_over and step < row["step"] else step
-    return held
+    step = row["commit_before"]
+    held = int((attempt.resumed_at or 0) if step is None else step)
+    is_over = row["void_before"] == row["step"] and row["own_commit"] is None
+    return int(row["step"]) if is_over and held < row["step"] else held
+
+
+def _is_lost(row: Mapping[str, Any]) -> bool:
+    """Tell whether a rank went on past a step whose commit it never logged."""
+    is_past = row["newest_commit"] is not None and row["newest_commit"] > row["step"]
+    return row["own_commit"] is None and is_past
 
 
 def _behind(step: int, held: Mapping[int, int]) -> str:
@@ -91,6 +99,7 @@ def ends_of(walk: Walk) -> dict[int, pl.DataFrame]:
         pl.col("commit_before").sort_by("commit_seq", nulls_last=False).last(),
         pl.col("void_before").sort_by("void_seq", nulls_last=False).last(),
         pl.col("own_commit").max(),
+        pl.col("newest_commit").max(),
     )
     return {
         int(str(place)): own.sort("rank")
