@@ -20,6 +20,7 @@ from ledger_audit import LedgerWriter
 from ledger_audit.continuity.checkpoints import documents
 from ledger_audit.ledger import tallying
 from ledger_audit.ledger.opening import open_ledger
+from ledger_audit.ledger.sealing import seal
 
 ZOO = FIXTURES / "zoo"
 RUNS = sorted(path.parent for path in ZOO.glob("*/run"))
@@ -662,6 +663,22 @@ def test_records_that_were_put_away_are_counted_by_commits(tmp_path: Path) -> No
         newest["agreement"],
         newest["resumable"],
     )
+
+
+@pytest.mark.parametrize("retain", [None, 1])
+def test_sealing_changes_nothing(retain: int | None, tmp_path: Path) -> None:
+    """What dead writers left is judged alike before and after it is sealed and merged."""
+    for rank in (0, 1):
+        ledger = train(tmp_path, 8, rank=rank, retain=retain, segment_bytes=1200)
+        ledger.record(9, 0, [9000 + rank], epoch=0)
+        ledger.void(9)
+        ledger.__exit__(KeyboardInterrupt, None, None)
+    before = told(tmp_path)["checkpoints"]
+
+    seal(tmp_path, idle=0)
+
+    assert before == told(tmp_path)["checkpoints"]
+    assert not [*tmp_path.rglob("*.arrows")]
 
 
 def test_what_may_be_missing_is_told_and_blames_nobody(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from emitting import emit_ledger
 from forbidden_oracle import Listed, against_allowed, against_forbidden, uses
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from native import Line, read_lines, write_ledger
+from native import Line, read_lines, tables, write_ledger, write_segment
 
 from ledger_audit.continuity.contract import Contract, IdList
 from ledger_audit.continuity.findings import amount, runs
@@ -494,6 +494,15 @@ def test_a_split_that_was_seen_in_part_was_not_drawn_anew(
     assert redrawn == found_in(story, tmp_path, held_out=["eval"]).redrawn
 
 
+def test_an_attempt_that_did_not_evaluate_drew_nothing_anew(tmp_path: Path) -> None:
+    """What it used is held out, not held out before."""
+    story = Story().start(0).step(0, 1, 0).use(0, 1, 3, stream="eval")
+    story.start(1, (0, 1)).step(1, 2, 3)
+
+    told = found_in(story, tmp_path, held_out=["eval"])
+    assert (1, 0, ()) == (told.records, told.former, told.redrawn)
+
+
 def test_attempts_outside_the_lineage_hold_out_too(tmp_path: Path) -> None:
     """A model was chosen by these samples, whichever attempt evaluated it."""
     story = Story().start(0).step(0, 1, 1).start(1, (0, 1)).step(1, 2, 2)
@@ -752,6 +761,94 @@ def test_a_log_that_begins_later_does_not_show_what_came_before(tmp_path: Path) 
     assert [("pre", 1, 1, None), ("post", 1, 1, None)] == amounts(found.report.lists[0])
     assert {("steps-missing", "pre"), ("stream-not-held", None)} == codes(found)
     assert "steps 1 to 7 of attempt pre left nothing" in [one.text for one in found.report.unseen]
+
+
+def attempts_apart(story: Story, root: Path, torn: int) -> Path:
+    """Write each attempt to a file of its own, one of them with a last line that is cut."""
+    root.mkdir(parents=True, exist_ok=True)
+    for attempt in sorted({line["attempt"] for line in story.lines}):
+        lines = [json.dumps(line) for line in story.lines if line["attempt"] == attempt]
+        cut = '{"kind": "sample", "att' if attempt == torn else ""
+        (root / f"{attempt}.jsonl").write_text("".join(f"{line}\n" for line in lines) + cut)
+    return root
+
+
+def test_a_torn_file_may_have_held_a_step_of_which_nothing_is_left(tmp_path: Path) -> None:
+    """The checkpoint that was loaded holds it."""
+    story = Story().start(0).step(0, 1, 1).start(1, (0, 2)).step(1, 3, 3)
+    found = find(attempts_apart(story, tmp_path, torn=0), ids(66))
+
+    assert {("steps-missing", "0"), ("unread-segment", "0")} == codes(found)
+
+
+def test_a_torn_file_hides_nothing_of_a_step_that_all_ranks_voided(tmp_path: Path) -> None:
+    """And a void try stays void, whatever was lost after it."""
+    story = Story().start(0).step(0, 1, 1).use(0, 2, 66).end("void", 0, 2)
+    story.start(1, (0, 2)).step(1, 3, 3)
+    found = find(attempts_apart(story, tmp_path, torn=0), ids(66))
+
+    assert set() == codes(found)
+    assert (0, 1) == (found.report.lists[0].records, found.report.lists[0].voided)
+
+
+def test_one_rank_that_does_not_count_leaves_a_doubt(tmp_path: Path) -> None:
+    """A step is counted in full by all of its ranks, or not at all."""
+    story = Story().start(0, ranks=2).use(0, 1, 1).end("commit", 0, 1)
+    story.use(0, 1, 2, rank=1).end("commit", 0, 1, rank=1)
+    assert set() == codes(find(torn_after(story, tmp_path), ids(66)))
+
+    story.lines[-1]["data"] = {}
+    assert {("unread-segment", "0")} == codes(find(torn_after(story, tmp_path), ids(66)))
+
+
+def test_steps_may_begin_at_0(tmp_path: Path) -> None:
+    """A log that counts so is read as it is."""
+    story = Story().start(0).step(0, 0, 1, 2).step(0, 1, 3)
+    assert [("0", 1, 1, None)] == amounts(found_in(story, tmp_path, ids(2)))
+
+    found = find(told_plainly(without(story, sample_id=1).lines, tmp_path), ids(66))
+    assert {("records-missing", "0")} == codes(found)
+
+
+def test_a_torn_segment_of_samples_loses_no_void(tmp_path: Path) -> None:
+    """What it still holds is a hit if its step is committed."""
+    story = Story().start(0).use(0, 1, 66).use(0, 1, 1, slot=1).end("commit", 0, 1)
+    root = emit_ledger(story.lines, tmp_path / "ledger")
+    (path,) = (root / "attempt=0").glob("samples-*.arrows")
+    path.write_bytes(path.read_bytes()[:-100])
+    found = find(root, ids(66))
+
+    assert (1, 0) == (found.report.lists[0].records, found.report.lists[0].undecided)
+    assert {("records-missing", "0"), ("unread-segment", "0")} == codes(found)
+
+
+def test_a_segment_of_events_holds_no_records(tmp_path: Path) -> None:
+    """One that is missing may hide commits and voids of what was found, and nothing else."""
+    story = Story(counts=False).start(0)
+    for step in range(1, 6):
+        story.use(0, step, step, stream="eval").step(0, step, 10 * step)
+    root = write_ledger(story.lines, tmp_path, rng=random.Random(3))
+    for name in ("000000", "000001"):
+        assert (root / f"attempt=0/events-r00000x-{name}.parquet").exists()
+    (root / "attempt=0/events-r00000x-000000.parquet").unlink()
+
+    assert set() == codes(find(root, ids(66), held_out=["eval"]))
+    assert {("unread-segment", "0")} == codes(find(root, ids(40)))
+
+
+def test_rows_that_two_files_hold_count_once(tmp_path: Path) -> None:
+    """A copy does not stand for a record that is missing."""
+    story = Story().start(0).step(0, 1, 1, 2, 3, 4)
+    ((samples, events),) = tables(story.lines).values()
+    (tmp_path / "attempt=0").mkdir()
+    for nth, part in enumerate((samples.slice(0, 3), samples.slice(1, 2))):
+        write_segment(part, tmp_path / f"attempt=0/samples-r00000x-{nth:06d}")
+    write_segment(events, tmp_path / "attempt=0/events-r00000x-000000")
+    found = find(tmp_path, ids(2))
+
+    assert [("0", 1, 1, None)] == amounts(found.report.lists[0])
+    assert {("records-missing", "0")} == codes(found)
+    assert "1 record that commits" in found.report.unseen[0].text
 
 
 HELD_LOST: dict[str, tuple[dict[str, Any], str]] = {

@@ -305,6 +305,15 @@ def test_a_list_that_is_cut_is_never_read_as_a_shorter_one(name: str, tmp_path: 
         assert FULL[: len(rows)] == rows
 
 
+def test_a_stream_that_its_writer_did_not_close_is_refused(tmp_path: Path) -> None:
+    """Cut between two batches, all that it holds is sound, and less than it was."""
+    write_arrow_stream(tmp_path / "list.arrows", FULL)
+    raw = (tmp_path / "list.arrows").read_bytes()
+    (tmp_path / "list.arrows").write_bytes(raw[:-8])
+
+    assert "torn" in refusal(tmp_path / "list.arrows")
+
+
 def test_packed_text_that_is_cut_is_refused(tmp_path: Path) -> None:
     """What is lost of it would pass unnoticed."""
     raw = gzip.compress(b"".join(b"%d\n" % (number * 7919) for number in range(999)))

@@ -120,7 +120,8 @@ def _indexed(folder: Folder) -> Layout | None:
     """Look for the shards that an index of weights names."""
     indices = [name for name in folder.files if name.endswith(".index.json")]
     shards = {name: match for name in folder.files if (match := _SHARD.search(name))}
-    faults, unknown = [], []
+    faults: list[str] = []
+    unknown: list[str] = []
     for index in sorted(indices):
         told, why = _json(folder, index)
         weights = told.get("weight_map") if isinstance(told, dict) else None
@@ -162,7 +163,7 @@ def _trainer(folder: Folder) -> Layout | None:
     ]
     if not weights and not folder.folders:
         faults = (*faults, "no weights are there beside trainer_state.json")
-    notes = ()
+    notes: tuple[str, ...] = ()
     if not any("optim" in name for name in (*folder.files, *folder.folders)):
         is_deep = any(name.startswith("global_step") for name in folder.folders)
         notes = () if is_deep else ("no state of the optimizer is there",)

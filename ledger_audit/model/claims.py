@@ -16,7 +16,8 @@ class Comparison:
     """Closed ranges of the ranks for which claimed and found are these."""
     claimed: int
     found: int | None
-    """What committed updates had consumed, in the claim's unit; null: it cannot be told."""
+    """What committed updates had consumed, in the claim's unit; of what was read, the place that
+    comes next, or what the ledger logs. Null: it cannot be told."""
     unit: str | None
     agreement: Agreement
     text: str
@@ -39,6 +40,9 @@ class ClaimFacts:
     """One sentence: what it says, what is proven, and what a resume from it would do."""
     notes: tuple[str, ...] = ()
     """What a resume from it needs beside it."""
+    silent: tuple[tuple[int, int], ...] = ()
+    """Closed ranges of the ranks that take part and whose position nothing tells that was
+    compared; none where a number of all ranks agrees."""
 
 
 @dataclass(frozen=True)

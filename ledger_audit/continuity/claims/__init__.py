@@ -20,7 +20,7 @@ from ledger_audit.continuity.claims import (
     trainer,
 )
 from ledger_audit.continuity.claims.claim import Claim, Count
-from ledger_audit.continuity.claims.values import State
+from ledger_audit.continuity.claims.values import State, parsed
 from ledger_audit.printable import quoted
 
 UNKNOWN = "unknown"
@@ -30,6 +30,7 @@ MOST_NESTED = 6
 MOST_LOOKED_AT = 512
 MOST_KEYS = 256
 MOST_ITEMS = 8
+MOST_TEXTS = 64
 MOST_NOTES = 12
 """How far a state is searched, and how much of it is told: what it holds must not decide."""
 
@@ -41,6 +42,8 @@ class Reader:
     read: Callable[[State], Claim | None]
     owns: bool = True
     """What lies inside such a state is its own, and no other reader looks there."""
+    owns_epoch: bool = False
+    """Its key `epoch` is not the trainer's: it numbers passes in a way of its own."""
 
 
 READERS = (
@@ -50,14 +53,14 @@ READERS = (
     Reader(trainer.read),
     Reader(megatron.read, owns=False),
     Reader(litdata.read),
-    Reader(streaming.read),
-    Reader(olmo.read),
+    Reader(streaming.read, owns_epoch=True),
+    Reader(olmo.read, owns_epoch=True),
     Reader(grain.read),
-    Reader(datasets.read),
+    Reader(datasets.read, owns_epoch=True),
     Reader(accelerate.read, owns=False),
-    Reader(standard.read, owns=False),
 )
-"""In the order in which they are asked, up to the first that owns a dictionary."""
+"""In the order in which they are asked, up to the first that owns a dictionary; the keys with a
+fixed meaning are read whoever owns it."""
 
 
 @dataclass(frozen=True)
@@ -101,11 +104,12 @@ def read_claim(state: object) -> Claim:
 def _search(state: object) -> Iterator[Found]:
     """Look for known shapes, outermost first."""
     queue: deque[tuple[tuple[str, ...], object]] = deque([((), state)])
-    looked_at = 0
+    looked_at = texts = 0
     while queue and looked_at < MOST_LOOKED_AT:
         path, value = queue.popleft()
         if isinstance(value, str):
-            value = grain.parsed(value)
+            texts += 1
+            value = parsed(value) if texts <= MOST_TEXTS else None
         inner: list[tuple[str, object]] = []
         if isinstance(value, dict):
             looked_at += 1
@@ -125,13 +129,17 @@ def _may_hold(value: object) -> bool:
 
 def _read(state: State) -> tuple[list[Claim], bool]:
     """Let every reader look at one dictionary; whether one of them owns what lies inside."""
-    claims = []
+    keys = standard.read(state)
+    claims = [] if keys is None else [keys]
     for reader in READERS:
         claim = reader.read(state)
-        if claim is not None:
-            claims.append(claim)
-            if reader.owns:
-                return claims, True
+        if claim is None:
+            continue
+        if keys is not None and reader.owns_epoch:
+            claims[0] = replace(keys, epoch=claim.epoch, first_epoch=claim.first_epoch)
+        claims.append(claim)
+        if reader.owns:
+            return claims, True
     return claims, False
 
 

@@ -36,6 +36,7 @@ def compare(claims: Mapping[int, Claim], tally: Tally) -> ClaimFacts:
         ahead=_ahead(weighed),
         text=_text(claims, comparisons),
         notes=tuple(dict.fromkeys(notes))[:MOST_NOTES],
+        silent=_unheard(weighed, known),
     )
 
 
@@ -99,6 +100,18 @@ def _silent(claims: Mapping[int, Claim]) -> list[str]:
     if sum(len(ranks) for ranks in silent.values()) == len(claims):
         return []
     return [f"{ranks_told(ranks)}: {why}" for why, ranks in silent.items()]
+
+
+def _unheard(weighed: Iterable[Weighed], known: Proven) -> tuple[tuple[int, int], ...]:
+    """Give the ranks that take part and whose position nothing tells that was compared."""
+    heard: set[int] = set()
+    for one in weighed:
+        for each in one.comparisons:
+            if one.is_of_all and each.agreement == "agrees":
+                return ()
+            if each.agreement != "not-compared":
+                heard |= {rank for first, last in each.ranks for rank in range(first, last + 1)}
+    return ranges(set(known.ranks) - heard)
 
 
 def _ahead(weighed: Iterable[Weighed]) -> int | None:

@@ -5,30 +5,18 @@ The DataLoader's is JSON text. It keeps, for each worker, the index that the wor
 the sampler's global order: worker w of W on shard s of n has s + (w + kW)n for k = 0, 1, ...
 """
 
-import json
 import re
 
 from ledger_audit.continuity.claims.claim import Claim
-from ledger_audit.continuity.claims.values import LARGEST, State, natural, number
+from ledger_audit.continuity.claims.values import LARGEST, LONGEST_TEXT, State, natural, number
 
 READER = "Grain"
 LAST = "last_seen_indices"
 NEXT = "next_index"
-LONGEST_TEXT = 1 << 16
 MOST_WORKERS = 1024
 
 SHARD = re.compile(r"shard_index=(\d{1,9}), shard_count=(\d{1,9})\b")
 SEED = re.compile(r"\bseed=(\d{1,18})\b")
-
-
-def parsed(text: str) -> object:
-    """Give what a text holds if it looks like a state of Grain, else null."""
-    if len(text) > LONGEST_TEXT or not (f'"{LAST}"' in text or f'"{NEXT}"' in text):
-        return None
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
 
 
 def read(state: State) -> Claim | None:

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from ledger_audit.continuity.claims.claim import Count
 from ledger_audit.continuity.claims.gap import SAMPLE_UNITS, Gap, explanations, prefetched
 from ledger_audit.continuity.claims.passes import Ending, Pass
-from ledger_audit.continuity.claims.places import by_place
+from ledger_audit.continuity.claims.places import by_place, may_be_place, other_place
 from ledger_audit.continuity.claims.proven import Proven, measure
-from ledger_audit.continuity.claims.wording import amount, going_on
+from ledger_audit.continuity.claims.wording import amount, going_on, was
 from ledger_audit.model.claims import Agreement
 
 WHOSE = "{whose}"
@@ -122,6 +122,8 @@ def _amount(number: Number) -> Judged:
         return number.not_compared(why, committed)
     gap = number.gap(committed, voided)
     place = by_place(gap)
+    if place is not None and place.agreement == "not-compared":
+        return number.not_compared(place.text, committed)
     if place is not None:
         text = f", {place.text}"
         return number.judged(place.agreement, text, found=committed, ahead=place.ahead)
@@ -130,25 +132,65 @@ def _amount(number: Number) -> Judged:
 
 def _compared(number: Number, gap: Gap) -> Judged:
     unseen = number.known.tally.unseen
-    void = f" and void ones {gap.voided:,} more" if gap.voided else ""
     same = _equal(gap)
     if same is not None and unseen is not None and number.rank is None:
         return number.not_compared(f"as many were found, but {unseen}", gap.committed)
     if same is not None:
-        text = f", as committed updates consumed{same}"
-        if gap.voided:
-            text = f": committed updates consumed {gap.committed:,}{void}{same}"
+        text = f": {_found(gap)}{same}" if gap.voided else f", as committed updates consumed{same}"
         return number.judged("agrees", text, found=gap.committed, ahead=0)
     if gap.extra > 0 and unseen is not None:
-        why = f"{gap.committed:,} were found{void}, but {unseen}"
+        why = f"{gap.committed:,} were found{_void(gap)}, but {unseen}"
         return number.not_compared(why, gap.committed)
     if gap.extra < 0 and number.count.may_restart:
-        why = f"committed updates consumed {gap.committed:,}{void}, but it may have begun anew"
-        return number.not_compared(f"{why} at a resume", gap.committed)
+        why = f"{_found(gap)}, but it may have begun anew at a resume"
+        return number.not_compared(why, gap.committed)
     reasons = [*([number.shared] if number.shared else []), *explanations(gap)]
+    dropped = _with_dropped(number, gap, reasons)
+    return _wrong(number, gap, reasons) if dropped is None else dropped
+
+
+def _found(gap: Gap) -> str:
+    return f"committed updates consumed {gap.committed:,}{_void(gap)}"
+
+
+def _void(gap: Gap) -> str:
+    return f" and void ones {gap.voided:,} more" if gap.voided else ""
+
+
+def _with_dropped(number: Number, gap: Gap, reasons: list[str]) -> Judged | None:
+    """
+    Judge a number that is ahead by samples that were dropped; null: it is not.
+
+    They were not used, and the stream went on. Where places are logged, these decide.
+    """
+    known, logged = number.known, number.known.tally.dropped
+    is_counted = gap.is_samples and known.whole.records == known.whole.sequences
+    if not logged or not is_counted or gap.extra <= 0 or may_be_place(gap):
+        return None
+    passes = known.passes.sizes or {}
+    is_whole = gap.rank is None or len(known.ranks) < 2
+    is_whole &= gap.count.since == "run" or len(passes) < 2
+    if known.before is not None or (not is_whole and gap.extra <= logged):
+        which = "of which rank and pass" if known.before is None else "how many before the resume"
+        why = f"{_found(gap)}, and {which} samples were dropped is not counted"
+        return None if reasons else number.not_compared(why, gap.committed)
+    if gap.extra != logged or not is_whole:
+        return None
+    text = f"{_found(gap)}, and {logged:,} were dropped, as the ledger logs"
+    if reasons:
+        return number.not_compared(f"{text}; or {'; or '.join(reasons)}", gap.committed)
+    return number.judged("agrees", f": {text}", found=gap.committed, ahead=0)
+
+
+def _wrong(number: Number, gap: Gap, reasons: list[str]) -> Judged:
+    """Tell of a number that is not what was used, what explains it, and what a resume would do."""
+    noun, other = number.known.noun(number.count.unit), other_place(gap)
+    if other is not None and gap.count.value and not reasons:
+        # as a count it is ahead of one number or behind it, and as a place of another
+        text = f", {_found(gap)}, and the place that comes next is {other:,}: it is neither"
+        return number.judged("contradicts", text, found=gap.committed)
     because = f"; {'; or '.join(reasons)}" if reasons else ""
-    text = f", committed updates consumed {gap.committed:,}{void}{because}: "
-    text += going_on(gap.extra, number.known.noun(number.count.unit)) + EACH
+    text = f", {_found(gap)}{because}: {going_on(gap.extra, noun)}{EACH}"
     if gap.voided and gap.count.value == gap.committed:
         text += ", which void updates used"
     ahead = gap.extra if gap.is_samples and number.count.unit != "documents" else None
@@ -276,7 +318,7 @@ def _later(number: Number) -> Judged:
         ahead = value + rest
     text = f", and committed updates are in {_named(newest)}"
     if rest:
-        text += f", of which {amount(rest, known.noun('sequences'))} were not used"
+        text += f", of which {was(rest, known.noun('sequences'))} not used"
     why = prefetched(number.gap()) if rest == 0 else None
     text += f"; {why}" if why else ""
     if ahead is not None:
@@ -288,14 +330,15 @@ def _begins(number: Number, newest: int | None, ending: Ending, left: int) -> Ju
     """Judge the beginning of a pass, where the one before it may be over."""
     note = None
     if ending == "rest":
+        rest = was(left, "samples", f"of {_named(newest)}")
+        what = "it" if left == 1 else "them"
         return number.not_compared(
-            f"{amount(left, 'samples')} of {_named(newest)} were not used, and whether drop_last "
-            "leaves them out is not logged"
+            f"{rest} not used, and whether drop_last leaves {what} out is not logged"
         )
     if ending == "unknown":
         note = f"whether {_named(newest)} was over is not known: the data set's size is not logged"
     elif left:
-        note = f"{amount(left, 'samples')} of {_named(newest)} were left out, as drop_last does"
+        note = f"{was(left, 'samples', f'of {_named(newest)}')} left out, as drop_last does"
     text = f", and {_named(newest)} is over" if ending == "over" else f", after {_named(newest)}"
     return number.judged("agrees", text, found=0, ahead=0, note=note)
 

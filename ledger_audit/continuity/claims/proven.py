@@ -9,6 +9,7 @@ import polars as pl
 from ledger_audit.continuity.claims.claim import Claim, Unit
 from ledger_audit.continuity.claims.passes import Passes
 from ledger_audit.continuity.claims.tally import TALLY, Tally
+from ledger_audit.continuity.claims.wording import amount
 
 ALL = None
 """Where a rank is asked for: all of them."""
@@ -93,6 +94,11 @@ class Proven:
     """All that was committed or voided."""
     queued: Mapping[int, int] = field(default_factory=dict)
     """Rank → sequences that its claim says are waiting in its loader."""
+    read: tuple[int, ...] = ()
+    """Sequences that all ranks read since the run began, as the claims say beside a count of what
+    all consumed: their sum, or one number that all who say it share. Empty: they do not."""
+    is_read_by_all: bool = False
+    """Every rank says what was read; else the one number may be that of some ranks only."""
 
     @property
     def is_reshaped(self) -> bool:
@@ -151,6 +157,7 @@ def proven(tally: Tally, claims: Mapping[int, Claim]) -> Proven:
                 queued.setdefault(rank, one.value * size)
             elif one.stage == "queued" and one.unit not in ("micro-batches", "tokens"):
                 queued[rank] = one.value
+    read, is_of_all = _read(claims, ranks, is_plain=whole.records == whole.sequences)
     return Proven(
         tally=tally,
         committed=committed,
@@ -161,7 +168,29 @@ def proven(tally: Tally, claims: Mapping[int, Claim]) -> Proven:
         ranks=ranks,
         whole=whole,
         queued=queued,
+        read=read,
+        is_read_by_all=is_of_all,
     )
+
+
+def _read(
+    claims: Mapping[int, Claim], ranks: tuple[int, ...], *, is_plain: bool
+) -> tuple[tuple[int, ...], bool]:
+    """
+    Give what the claims say that all ranks read, and whether every rank says it.
+
+    A trainer may write down its own number or everyone's under the same key: both are given.
+    """
+    units = (None, "records", "sequences") if is_plain else ("sequences",)
+    counts = [(rank, one) for rank, claim in claims.items() for one in claim.counts]
+    of_run = [(rank, one) for rank, one in counts if one.since == "run" and one.unit in units]
+    said = {rank: one.value for rank, one in of_run if one.stage == "read"}
+    if not any(one.of == "all" and one.stage == "consumed" for _, one in of_run) or not said:
+        return (), False
+    shared = [next(iter(said.values()))] if len(set(said.values())) == 1 else []
+    if not said.keys() >= set(ranks):
+        return tuple(shared), False
+    return tuple(sorted({*shared, sum(said.values())})), True
 
 
 def measure(cell: Cell, unit: Unit | None, *, is_one_rank: bool) -> int | str:
@@ -181,7 +210,7 @@ def measure(cell: Cell, unit: Unit | None, *, is_one_rank: bool) -> int | str:
         return "documents that several ranks used cannot be told from those that one used"
     if unit is None and cell.records != cell.sequences:
         return (
-            f"the claim has no unit, and it is {cell.records:,} records, {cell.sequences:,} "
-            f"sequences and {cell.documents:,} documents"
+            f"the claim has no unit, and it is {amount(cell.records, 'records')}, "
+            f"{amount(cell.sequences, 'sequences')} and {amount(cell.documents, 'documents')}"
         )
     return {"records": cell.records, "documents": cell.documents}.get(unit or "", cell.sequences)

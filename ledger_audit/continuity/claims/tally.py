@@ -1,6 +1,6 @@
 """What the ledger proves that committed updates up to a checkpoint had consumed."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import polars as pl
 
@@ -22,11 +22,37 @@ class Places:
     """The places of the global stream (`position`, in sequences) up to a checkpoint."""
 
     next: int
-    """One more than the largest that a committed update used."""
+    """One more than the largest that a committed or void update used."""
     holes: tuple[int, ...]
     """The first few places before `next` that nothing explains: not committed, not voided, not
     dropped, not declared."""
     hole_count: int
+    next_after_dropped: int | None = None
+    """Where the run of places ends that begins at `next` and was left out on purpose: a cursor
+    that has passed some of them leads to the same sample. Null: there is no such run."""
+    used: pl.DataFrame | None = field(default=None, compare=False)
+    """`start`, `stop`: half-open ranges of the places that committed updates used, no place in
+    two of them; null: not known."""
+
+    @property
+    def last_next(self) -> int:
+        """The last place from which the stream goes on without a skip."""
+        return max(self.next, self.next_after_dropped or self.next)
+
+    def is_next(self, place: int) -> bool:
+        """Whether a stream that goes on there neither replays nor skips, holes aside."""
+        return self.next <= place <= self.last_next
+
+    def has_hole_before(self, place: int) -> bool:
+        """Whether a place before this one may be a hole."""
+        return self.hole_count > 0 and min(self.holes, default=0) < place
+
+    def used_from(self, place: int) -> int | None:
+        """Count the places from this one on that committed updates used; null: not known."""
+        if self.used is None:
+            return None
+        start = pl.max_horizontal("start", pl.lit(place))
+        return int(self.used.select((pl.col("stop") - start).clip(0).sum()).item())
 
 
 @dataclass(frozen=True)
@@ -46,7 +72,8 @@ class Tally:
     """Records logged with stage `read` before the snapshot; null: none is logged."""
     queued: int | None = None
     dropped: int | None = None
-    """Likewise with the stages `queued` and `dropped`."""
+    """Likewise with the stages `queued` and `dropped`; of what was dropped, only what the newest
+    attempt logs counts."""
     places: Places | None = None
     """Null where positions are not logged throughout."""
     dataset_samples: int | None = None

@@ -1,5 +1,6 @@
 """Takes numbers out of states that nobody vouches for."""
 
+import json
 from dataclasses import dataclass
 from typing import Literal
 
@@ -9,6 +10,10 @@ State = dict[str, object]
 
 LARGEST = 2**63 - 1
 """No loader counts further; a larger integer is a mistake, and costs memory to show."""
+
+
+LONGEST_TEXT = 1 << 16
+"""Of JSON text that is looked into."""
 
 
 def natural(value: object) -> int | None:
@@ -21,6 +26,17 @@ def within(state: object, *names: str) -> State:
     for name in names:
         state = state.get(name) if isinstance(state, dict) else None
     return state if isinstance(state, dict) else {}
+
+
+def parsed(text: str) -> object:
+    """Give the object or list that JSON text holds; null: it holds none, or is too long."""
+    if len(text) > LONGEST_TEXT or text.lstrip()[:1] not in ("{", "["):
+        return None
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict | list) else None
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from ledger_audit.continuity.claims.claim import Count
 from ledger_audit.continuity.claims.gap import SAMPLE_UNITS, Gap, shared
 from ledger_audit.continuity.claims.judging import EACH, WHOSE, Judged, Number, judge
 from ledger_audit.continuity.claims.passes import Pass
+from ledger_audit.continuity.claims.places import by_read
 from ledger_audit.continuity.claims.proven import Proven
 from ledger_audit.continuity.claims.wording import amount, going_on, ranges, ranks_told
 from ledger_audit.model.claims import Comparison
@@ -35,13 +36,35 @@ class Weighed:
     is_position: bool
     """It counts samples, so that `ahead` is what a resume would skip."""
     notes: tuple[str, ...] = ()
+    is_of_all: bool = False
+    """It is a number of all ranks, whoever says it."""
 
 
 def weigh(said: Said, known: Proven) -> Weighed:
     """Compare one number with what the ledger proves."""
+    as_place = _as_place(said, known) if said.count.stage == "read" else None
+    if as_place is not None:
+        return as_place
     if said.count.of == "all":
-        return _of_all(said, known)
+        return replace(_of_all(said, known), is_of_all=True)
     return _of_ranks(said, known)
+
+
+def _as_place(said: Said, known: Proven) -> Weighed | None:
+    """Compare what all ranks read with the place that comes next; null: it is only told."""
+    at = by_read(known)
+    is_it = said.count.since == "run" and said.count.unit in (None, "records", "sequences")
+    if at is None or at.agreement == "not-compared" or not is_it:
+        return None
+    if at.claimed not in (*said.values.values(), sum(said.values.values())):
+        return None  # it is another key that says it
+    places = known.tally.places
+    story = f"{amount(at.claimed, known.noun(said.count.unit))} {at.text}"
+    judged = Judged(
+        at.claimed, None if places is None else places.next, at.agreement, story, at.ahead
+    )
+    comparison = _comparison(said, judged, said.values, "", "")
+    return Weighed((comparison,), at.ahead, is_position=True, is_of_all=True)
 
 
 def _where(said: Said, rank: int, known: Proven) -> Pass:
@@ -206,7 +229,8 @@ def _cut(
     told = sorted(comparisons, key=lambda one: one.agreement != "contradicts")[:MOST_SPLIT]
     if len(comparisons) > len(told):
         more = len(comparisons) - len(told)
-        notes = [*notes, f"{more:,} more groups of ranks differ in {said.count.key}"]
+        groups = "group of ranks differs" if more == 1 else "groups of ranks differ"
+        notes = [*notes, f"{more:,} more {groups} in {said.count.key}"]
     return Weighed(tuple(told), ahead, _is_position(said), tuple(notes))
 
 

@@ -22,6 +22,12 @@ def amount(number: int, unit: str) -> str:
     return f"{number:,} {SINGULAR.get(unit, unit) if number == 1 else unit}"
 
 
+def was(number: int, unit: str, which: str = "") -> str:
+    """Give an amount of which something is said: `1 sample was`, `2 places before it were`."""
+    told = f"{amount(number, unit)} {which}".rstrip()
+    return f"{told} {'was' if number == 1 else 'were'}"
+
+
 def ranges(ranks: Iterable[int]) -> tuple[tuple[int, int], ...]:
     """Put ranks together into closed ranges."""
     found: list[tuple[int, int]] = []

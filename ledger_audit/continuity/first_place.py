@@ -1,0 +1,202 @@
+"""Finds where the first resumed records stand in the order in which samples were consumed."""
+
+import polars as pl
+
+from ledger_audit.continuity.classify import Classified
+from ledger_audit.continuity.facts import Facts
+from ledger_audit.continuity.frames import IS_USED
+from ledger_audit.model import Expected, Positions, Resumed
+
+PUZZLING = [Resumed.DUPLICATED, Resumed.REPEAT_UNEXPLAINED, Resumed.UNEXPECTED]
+"""Of these it cannot be told where in the stream they stand."""
+
+COLUMNS = ["key", "rank", "step", "position"]
+
+
+def first_place(classified: Classified, facts: Facts, positions: Positions | None) -> int | None:
+    """
+    Give where the first resumed records stand, counted from what should have come next.
+
+    The order is that of the committed records (void ones too, if nothing used them again), and
+    behind them the reference. The first resumed step must be one stretch of it: of every rank's
+    own lane, or where the ranks were dealt other lanes, of the whole.
+
+    Args:
+        classified: what became of each record.
+        facts: of the resume.
+        positions: what was found by the places of the stream; null: they are not logged.
+
+    Returns:
+        Records. 0: what comes next; negative: so many of those before it are used again;
+        positive: so many are skipped. Null: it cannot be told, as where samples come in another
+        order, where ranks went to different sides, or where records are missing.
+    """
+    rows = _first_rows(classified, facts)
+    if rows is None:
+        return None
+    again = rows.filter(pl.col("ref").is_null(), _is_in(facts.committed["key"]))
+    if again.filter(pl.col("worst") == Resumed.FRESH).height:
+        return None  # the stream may repeat it on purpose
+    ordered = _ordered(classified, facts, with_committed=again.height > 0)
+    mapped = _mapped(rows, again, ordered)
+    if mapped is None:
+        return None
+    unmapped = rows.join(mapped, on="order", how="anti")
+    if mapped.is_empty():
+        return _by_positions(facts, positions)
+    place = _by_lane(mapped, unmapped, ordered)
+    if place is None and not _is_kept(mapped, ordered):
+        place = _of_all(mapped, unmapped, ordered, classified)
+    return place if place is not None and _is_whole(place, mapped, facts) else None
+
+
+def _is_in(keys: pl.Series) -> pl.Expr:
+    return pl.col("key").is_in(keys.unique().implode())
+
+
+def _first_rows(classified: Classified, facts: Facts) -> pl.DataFrame | None:
+    """Give the records of the first resumed step that have a place; null: not all are known."""
+    windows, resumed = facts.known.windows, classified.resumed
+    if resumed.is_empty() or any(side.is_sampled for side in windows.sides):
+        return None
+    is_first = pl.col("step") == resumed["step"].min()
+    steps, rows = windows.resumed.steps.filter(is_first), resumed.filter(is_first)
+    is_cut = rows["record"].n_unique() != rows.height
+    if not steps["whole"].any() or is_cut or rows["worst"].is_in(PUZZLING).any():
+        return None
+    # what was tried again stands where it was used
+    once = IS_USED | ~_is_in(resumed.filter(IS_USED)["key"])
+    return rows.filter(once, pl.col("worst") != Resumed.PADDING)
+
+
+def _ordered(classified: Classified, facts: Facts, *, with_committed: bool) -> pl.DataFrame:
+    """
+    Give the order of the stream, as far as it is known.
+
+    Returns:
+        COLUMNS, `ref` (the `order` of the reference; null: committed), `resumed` (its partner),
+        and, counted from what comes next, `place` in the whole and `lane` among those of its
+        rank.
+    """
+    awaited = IS_USED | pl.col("resumed").is_not_null()
+    expected = classified.expected.filter(awaited, pl.col("worst") != Expected.DECLARED)
+    parts = [expected.select(*COLUMNS, "resumed", ref="order")]
+    before = pl.DataFrame(schema=parts[0].schema)
+    if with_committed:
+        rows = facts.committed.filter(~pl.col("beyond"))
+        once = IS_USED | ~_is_in(rows.filter(IS_USED)["key"])
+        nothing = pl.lit(None, pl.Int64)
+        before = rows.filter(once).select(*COLUMNS, resumed=nothing, ref=nothing)
+    every = pl.concat([before, *parts]).with_row_index("place")
+    is_before = pl.col("ref").is_null()
+    return every.with_columns(
+        place=pl.col("place").cast(pl.Int64) - before.height,
+        lane=pl.int_range(pl.len()).over("rank") - is_before.sum().over("rank").cast(pl.Int64),
+    )
+
+
+def _mapped(rows: pl.DataFrame, again: pl.DataFrame, ordered: pl.DataFrame) -> pl.DataFrame | None:
+    """
+    Find the places of records: order, rank, at (the rank there), step (there), place, lane.
+
+    Null: one of them has none that is known, or several.
+    """
+    there = ordered.select("ref", "key", "step", "position", "place", "lane", at="rank")
+    matched = rows.filter(pl.col("ref").is_not_null()).select("order", "rank", "ref")
+    repeated = again.select("order", "rank", "key")
+    found = matched.join(there, on="ref")
+    held = repeated.join(there.filter(pl.col("ref").is_null()), on="key")
+    if found.height != matched.height or held.height != repeated.height:
+        return None
+    if held["order"].n_unique() != held.height:
+        return None
+    columns = ["order", "rank", "at", "step", "position", "place", "lane"]
+    return pl.concat([found.select(columns), held.select(columns)])
+
+
+def _is_kept(mapped: pl.DataFrame, ordered: pl.DataFrame) -> bool:
+    """Tell whether every rank goes on with its own lane."""
+    same = set(mapped["rank"]) == set(ordered["rank"])
+    return same and bool((mapped["rank"] == mapped["at"]).all())
+
+
+def _by_lane(mapped: pl.DataFrame, unmapped: pl.DataFrame, ordered: pl.DataFrame) -> int | None:
+    """Add up how far each rank stands from where its own lane goes on."""
+    if not _is_kept(mapped, ordered):
+        return None
+    lanes = mapped.group_by("rank").agg(
+        first=pl.col("lane").min(), last=pl.col("lane").max(), n=pl.col("lane").n_unique()
+    )
+    ends = ordered.group_by("rank").agg(end=pl.col("lane").max())
+    lanes = lanes.join(ends, on="rank").with_columns(
+        goes_on=pl.col("rank").is_in(unmapped["rank"].unique().implode())
+    )
+    is_stretch = (pl.col("last") - pl.col("first") + 1 == pl.col("n")) & (
+        ~pl.col("goes_on") | (pl.col("last") == pl.col("end"))
+    )
+    is_one_way = (pl.col("first") >= 0).all() | (pl.col("first") <= 0).all()
+    if not lanes.select(is_stretch.all() & is_one_way).item():
+        return None
+    return int(lanes["first"].sum())
+
+
+def _of_all(
+    mapped: pl.DataFrame, unmapped: pl.DataFrame, ordered: pl.DataFrame, classified: Classified
+) -> int | None:
+    """Find where all ranks together stand, however the stream is dealt to them."""
+    if ordered["position"].null_count() == 0:
+        by_position = ordered.sort("position", "place").select(
+            "place", turn=pl.int_range(pl.len()) - (pl.col("place") < 0).sum().cast(pl.Int64)
+        )
+        turns = mapped.join(by_position, on="place")["turn"].sort().to_list()
+        is_stretch = turns == list(range(turns[0], turns[0] + len(turns)))
+        is_end = unmapped.is_empty() or turns[-1] == by_position["turn"].max()
+        return int(turns[0]) if is_stretch and is_end else None
+    return _by_step(mapped, unmapped, ordered, classified)
+
+
+def _by_step(
+    mapped: pl.DataFrame, unmapped: pl.DataFrame, ordered: pl.DataFrame, classified: Classified
+) -> int | None:
+    """Find where they stand by steps: within one, any order is right."""
+    begin, end = mapped["step"].min(), mapped["step"].max()
+    around = ordered.filter(pl.col("step").is_between(begin, end))
+    left = around.join(mapped, on="place", how="anti")
+    at_begin, at_end = left.filter(step=begin), left.filter(step=end)
+    is_over = unmapped.is_empty() or (
+        end == ordered["step"].max() and (begin == end or at_end.is_empty())
+    )
+    first = around["place"].min()
+    if at_begin.height + (at_end.height if begin != end else 0) < left.height or not is_over:
+        return None
+    if not isinstance(first, int):
+        return None
+    if begin != end or not unmapped.is_empty() or left.is_empty():
+        return first + at_begin.height
+    # all in one step, of which some are left: they come before or after
+    later = classified.resumed.filter(pl.col("step") > pl.col("step").min())
+    used = left.filter(pl.col("resumed").is_in(later["order"].implode()) | _is_in(later["key"]))
+    if used.height == left.height:
+        return first
+    return first + left.height if used.is_empty() and later.height else None
+
+
+def _by_positions(facts: Facts, positions: Positions | None) -> int | None:
+    """Take the places of the stream, where neither a reference nor a repeat tells."""
+    if positions is None or positions.shift is None or positions.lost:
+        return None
+    is_plain = facts.known.windows.dropped.is_empty()
+    return positions.shift if positions.shift == 0 or (positions.shift > 0 and is_plain) else None
+
+
+def _is_whole(place: int, mapped: pl.DataFrame, facts: Facts) -> bool:
+    """Tell whether nothing is missing between what comes next and where they stand."""
+    windows = facts.known.windows
+    if place < 0:
+        return not windows.committed.is_incomplete
+    reached = mapped["step"].min()
+    if place > 0:
+        through = facts.whole_through
+        return isinstance(reached, int) and through is not None and reached <= through
+    before = windows.reference.steps.filter(pl.col("step") <= reached)
+    return not windows.reference.torn and int(before["missing"].sum()) == 0
