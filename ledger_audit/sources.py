@@ -11,6 +11,7 @@ from ledger_audit.continuity.contract import Contract, IdList
 from ledger_audit.continuity.forbidden import Found, find_forbidden
 from ledger_audit.continuity.lineage import Attempt, Lineage, reconstruct
 from ledger_audit.continuity.searching import Rule, Search, Searchable
+from ledger_audit.continuity.terms import asked_of
 from ledger_audit.continuity.windows import Source
 from ledger_audit.errors import UsageError
 from ledger_audit.ledger.id_lists import read_ids
@@ -140,7 +141,7 @@ def forbidden_in(source: Searchable, contract: Contract) -> Found | None:
     if not contract.forbids:
         return None
     return find_forbidden(
-        source,
+        asked_of(source, contract),
         source.search,
         read_lists(contract, source.search),
         held_out=contract.held_out,

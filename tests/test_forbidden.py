@@ -16,14 +16,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from native import Line, read_lines, tables, write_ledger, write_segment
 
-from ledger_audit.continuity.contract import Contract, IdList
+from ledger_audit.continuity.contract import Contract, IdList, Ranks
 from ledger_audit.continuity.findings import amount, runs
 from ledger_audit.continuity.forbidden import Found, find_forbidden, hits_of
 from ledger_audit.continuity.searching import Rule
 from ledger_audit.errors import UnreadableError
 from ledger_audit.model import ClauseName, Reading
 from ledger_audit.model.forbidden import ForbiddenExample, ForbiddenList, Kind
-from ledger_audit.sources import open_source, open_windows, read_lists
+from ledger_audit.sources import forbidden_in, open_source, open_windows, read_lists
 
 OVER_AND_OVER = settings(
     deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
@@ -630,6 +630,33 @@ def test_ranks_that_do_not_log_are_unseen(tmp_path: Path) -> None:
     found = find(told_plainly(story.lines, tmp_path), ids(66))
     assert {("ranks-not-logged", "0"), ("ranks-not-logged", "1")} == codes(found)
     assert found.report.unseen[0].text == "rank 1 of attempt 0 does not log"
+
+
+def test_what_blocks_may_be_waived_or_come_later(tmp_path: Path) -> None:
+    """Ranks that the contract does not ask are not missed, and a later attempt hides nothing."""
+    story = without(two_ranks(), rank=1, attempt=1)
+    for line in story.lines:
+        if line["kind"] == "start" and line["attempt"] == 1:
+            line["data"] = {**line["data"], "logged_ranks": [0]}
+    report = find(told_plainly(story.lines, tmp_path), ids(66)).report
+
+    assert [("ranks-not-logged", "1")] == [(one.code, one.attempt) for one in report.blocking()]
+    assert () == report.blocking(waived={"ranks-not-logged"})
+    assert () == report.blocking(later={"1"})
+    assert 1 == len(report.blocking(waived={"rank-missing"}, later={"0"}))
+
+
+def test_only_the_ranks_that_the_contract_samples_are_asked(tmp_path: Path) -> None:
+    """That others do not log is then a limit that it waives."""
+    (tmp_path / "ids.txt").write_text("66\n")
+    contract = Contract(forbid=(IdList(tmp_path / "ids.txt"),), ranks=Ranks(sampled=(0,)))
+    root = told_plainly(without(two_ranks(), rank=1).lines, tmp_path / "ledger")
+    found = forbidden_in(open_source([root], Reading()), contract)
+
+    assert found is not None
+    assert {("ranks-not-logged", "0"), ("ranks-not-logged", "1")} == codes(found)
+    terms = contract.with_terms(default="relative")
+    assert () == found.report.blocking(terms.waived)
 
 
 def test_a_rank_that_joined_after_the_checkpoint_is_not_missed(tmp_path: Path) -> None:

@@ -153,8 +153,7 @@ def decide(judged: Sequence[Resume], lineage: Lineage) -> Decision:
         action, text = "keep-running", f"Keep running.{allowed}"
     elif verdict == Verdict.BROKEN and safe is not None:
         action = "go-back"
-        mended = next(one for one in resumes if one.verdict == Verdict.BROKEN)
-        text = f"{_remedy(mended)} step {safe[1]} of attempt {safe[0]}."
+        text = f"{_remedy(resumes)} step {safe[1]} of attempt {safe[0]}."
     elif verdict == Verdict.BROKEN:
         action, text = "go-back", "The run did not follow its control."
     else:
@@ -178,10 +177,16 @@ _REMEDIES = {
 """Clause → what to do where it is the first that is broken; of others: mend the cursor."""
 
 
-def _remedy(resume: Resume) -> str:
-    broken = [one.clause for one in resume.clauses if one.verdict == Verdict.BROKEN]
+def _remedy(resumes: Sequence[Resume]) -> str:
+    """Say what to do about the first clause that the first broken resume breaks."""
+    broken = [
+        clause.clause
+        for one in resumes
+        for clause in one.clauses
+        if clause.verdict == Verdict.BROKEN
+    ]
     cursor = "Mend the cursor and resume again from"
-    return next((_REMEDIES.get(ClauseName(one), cursor) for one in broken), cursor)
+    return _REMEDIES.get(ClauseName(broken[0]), cursor) if broken else cursor
 
 
 def _total(amounts: Sequence[Amount]) -> Amount:

@@ -35,7 +35,8 @@ def first_place(classified: Classified, facts: Facts, positions: Positions | Non
     if rows is None:
         return None
     again = rows.filter(pl.col("ref").is_null(), _is_in(facts.committed["key"]))
-    if again.filter(pl.col("worst") == Resumed.FRESH).height:
+    may_be_meant = (pl.col("worst") == Resumed.FRESH) & ~_is_in(_thrown_away(facts))
+    if again.filter(may_be_meant).height:
         return None  # the stream may repeat it on purpose
     ordered = _ordered(classified, facts, with_committed=again.height > 0)
     mapped = _mapped(rows, again, ordered)
@@ -44,10 +45,22 @@ def first_place(classified: Classified, facts: Facts, positions: Positions | Non
     unmapped = rows.join(mapped, on="order", how="anti")
     if mapped.is_empty():
         return _by_positions(facts, positions)
-    place = _by_lane(mapped, unmapped, ordered)
-    if place is None and not _is_kept(mapped, ordered):
+    begin = mapped.group_by("rank").agg(pl.col("step").min())["step"]
+    if _is_kept(mapped, ordered):
+        place = _by_lane(mapped, unmapped, ordered)
+        # a rank logs one record after the other: of the step in which it goes on with its own
+        # lane, all that comes before is there
+        through = max(begin) - 1
+    else:
         place = _of_all(mapped, unmapped, ordered, classified)
-    return place if place is not None and _is_whole(place, mapped, facts) else None
+        through = min(begin)
+    return place if place is not None and _is_whole(place, through, facts) else None
+
+
+def _thrown_away(facts: Facts) -> pl.Series:
+    """Give the keys of what only void updates had used: using it is no replay."""
+    used = facts.committed.filter(IS_USED)["key"]
+    return facts.committed.filter(~IS_USED, ~_is_in(used))["key"]
 
 
 def _is_in(keys: pl.Series) -> pl.Expr:
@@ -62,7 +75,8 @@ def _first_rows(classified: Classified, facts: Facts) -> pl.DataFrame | None:
     is_first = pl.col("step") == resumed["step"].min()
     steps, rows = windows.resumed.steps.filter(is_first), resumed.filter(is_first)
     is_cut = rows["record"].n_unique() != rows.height
-    if not steps["whole"].any() or is_cut or rows["worst"].is_in(PUZZLING).any():
+    puzzling = rows.filter(pl.col("worst").is_in(PUZZLING), ~_is_in(_thrown_away(facts)))
+    if not steps["whole"].any() or is_cut or puzzling.height:
         return None
     # what was tried again stands where it was used
     once = IS_USED | ~_is_in(resumed.filter(IS_USED)["key"])
@@ -122,8 +136,6 @@ def _is_kept(mapped: pl.DataFrame, ordered: pl.DataFrame) -> bool:
 
 def _by_lane(mapped: pl.DataFrame, unmapped: pl.DataFrame, ordered: pl.DataFrame) -> int | None:
     """Add up how far each rank stands from where its own lane goes on."""
-    if not _is_kept(mapped, ordered):
-        return None
     lanes = mapped.group_by("rank").agg(
         first=pl.col("lane").min(), last=pl.col("lane").max(), n=pl.col("lane").n_unique()
     )
@@ -189,14 +201,20 @@ def _by_positions(facts: Facts, positions: Positions | None) -> int | None:
     return positions.shift if positions.shift == 0 or (positions.shift > 0 and is_plain) else None
 
 
-def _is_whole(place: int, mapped: pl.DataFrame, facts: Facts) -> bool:
-    """Tell whether nothing is missing between what comes next and where they stand."""
-    windows = facts.known.windows
+def _is_whole(place: int, through: int, facts: Facts) -> bool:
+    """
+    Tell whether nothing is missing between what comes next and where they stand.
+
+    Args:
+        place: where they stand.
+        through: the last step of the reference that must be whole.
+        facts: of the resume.
+    """
+    windows, reference = facts.known.windows, facts.known.windows.reference
     if place < 0:
         return not windows.committed.is_incomplete
-    reached = mapped["step"].min()
-    if place > 0:
-        through = facts.whole_through
-        return isinstance(reached, int) and through is not None and reached <= through
-    before = windows.reference.steps.filter(pl.col("step") <= reached)
-    return not windows.reference.torn and int(before["missing"].sum()) == 0
+    missing = reference.steps.filter(pl.col("step") <= through)["missing"].sum()
+    if reference.torn or missing:
+        return False
+    after = windows.checkpoint_step if facts.whole_through is None else facts.whole_through
+    return place == 0 or through <= after

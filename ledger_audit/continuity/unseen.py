@@ -3,6 +3,9 @@ Says which training records may have been used and are not there to be looked at
 
 A step is counted in full where the commit of every logged rank says how many records it had, and
 all of them are there: then nothing of it is unseen, whatever else was lost.
+
+COUNTS is one row for each end of a try of a rank and step: rank, step, try_seq, and n, the records
+that the rank wrote of the step before it; where no try of theirs ended, try_seq is null.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -16,14 +19,6 @@ from ledger_audit.continuity.tries import steps_of
 from ledger_audit.model import Unread
 from ledger_audit.model.forbidden import Unseen, UnseenCode
 from ledger_audit.printable import counted
-
-COUNTS = {
-    "rank": pl.Int32(),
-    "step": pl.Int64(),
-    "try_seq": pl.Int64(),
-    "n": pl.Int64(),
-}
-"""One row for each end of a try of a rank and step: the records that were written before it."""
 
 TRIES = {
     "rank": pl.Int32(),

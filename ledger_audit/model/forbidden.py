@@ -1,5 +1,6 @@
 """What a ledger shows of samples that must not be trained on: which, where, and since when."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal
 
@@ -124,6 +125,20 @@ class Forbidden:
     """Nothing: every training record of the lineage was there to be looked at."""
     notes: tuple[str, ...]
     """What a reader should know of the lists; none of it breaks or blocks anything."""
+
+    def blocking(
+        self, waived: Collection[str] = (), later: Collection[str] = ()
+    ) -> tuple[Unseen, ...]:
+        """
+        Give the reasons that leave something unproven.
+
+        Args:
+            waived: limits that block nothing, `ranks-not-logged` for instance.
+            later: attempts that come after what is judged: what they hide is not of it.
+        """
+        return tuple(
+            one for one in self.unseen if one.code not in waived and one.attempt not in later
+        )
 
     @property
     def records(self) -> int:

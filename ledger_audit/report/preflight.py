@@ -80,9 +80,8 @@ def _pieces(pieces: tuple[Piece, ...]) -> RenderableType:
     for name in ("evidence", "", "what it is for"):
         table.add_column(name, overflow="fold", no_wrap=name != "what it is for")
     for one in pieces:
-        lacking = (
-            f" (rank {ranges_of(one.ranks)})" if one.presence == "partly" and one.ranks else ""
-        )
+        is_some = one.presence == "partly" and one.ranks
+        lacking = f", not rank {ranges_of(one.ranks)}" if is_some else ""
         blocks = f"; blocks {', '.join(one.blocks)}" if one.blocks else ""
         table.add_row(
             printable(f"{one.kind} {one.name}"),
