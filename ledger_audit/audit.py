@@ -35,7 +35,7 @@ def diff(
     tell("opening the ledger")
     source = open_source(roots, reading)
     chosen = chosen_resumes(source, reading)
-    forbidden = forbidden_in(source, contract)
+    forbidden = forbidden_in(source, contract, tell)
     resumes = []
     for number, index in enumerate(chosen, 1):
         tell(f"judging resume {number} of {len(chosen)}")
@@ -59,7 +59,7 @@ def diff_windows(
     """Judge a resume by two plain logs: before the failure, and after the resume."""
     tell("reading both windows")
     source = open_windows(pre, post, checkpoint_step, reading)
-    forbidden = forbidden_in(source, contract)
+    forbidden = forbidden_in(source, contract, tell)
     resumes = [judge(source, 1, contract, replace(reading, full=True), forbidden)]
     inputs = {"pre": str(pre), "post": str(post), "checkpoint_step": checkpoint_step}
     report = conclude("diff", inputs, source.lineage, resumes, contract, reading)
@@ -77,8 +77,8 @@ def gate(
     tell("opening both ledgers")
     expected, source = open_pair(control, run, reading)
     chosen = chosen_resumes(source, reading)
+    forbidden = forbidden_in(source, contract, tell)
     tell(f"comparing whole streams, then {len(chosen)} resumes")
-    forbidden = forbidden_in(source, contract)
     stream, judged = judge_by_control(expected, source, chosen, contract, forbidden)
     resumes = [
         with_claims(resume, source, index, source.archive)

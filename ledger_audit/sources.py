@@ -136,10 +136,13 @@ def read_lists(contract: Contract, search: Search) -> list[Rule]:
     ]
 
 
-def forbidden_in(source: Searchable, contract: Contract) -> Found | None:
+def forbidden_in(
+    source: Searchable, contract: Contract, tell: Callable[[str], None] = lambda _: None
+) -> Found | None:
     """Look in the lineage for what a contract forbids; null: it forbids nothing."""
     if not contract.forbids:
         return None
+    tell("looking for forbidden samples")
     return find_forbidden(
         asked_of(source, contract),
         source.search,

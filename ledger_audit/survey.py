@@ -5,7 +5,7 @@ The other questions that are asked of one ledger, beside whether its resumes go 
 rehearses a failure before it happens.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -46,10 +46,11 @@ def preflight(
     reading: Reading = READ_AS_ASKED,
     contract: Contract = DIFF,
     checkpoint_step: int | None = None,
+    tell: Callable[[str], None] = lambda _: None,
 ) -> Report:
     """Say what could be proven of a right resume if the newest attempt died now."""
     source = open_source(roots, reading)
-    forbidden = forbidden_in(source, contract)
+    forbidden = forbidden_in(source, contract, tell)
     judged, facts = judge_rehearsal(source, checkpoint_step, contract, reading, forbidden)
     inputs = {"ledger": [str(root) for root in roots], **facts}
     report = conclude("preflight", inputs, source.lineage, judged, contract, reading)

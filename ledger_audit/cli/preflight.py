@@ -38,5 +38,7 @@ def preflight(
     contract = terms_of(options, "relative")
     with progress() as told:
         told("rehearsing a failure")
-        report = survey.preflight(ledger, survey.Reading(**options), contract, checkpoint_step)
+        report = survey.preflight(
+            ledger, survey.Reading(**options), contract, checkpoint_step, told
+        )
     return tell(report, form, reports)

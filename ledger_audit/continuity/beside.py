@@ -31,6 +31,8 @@ class Beside:
     """The resumed attempt's in the lineage, from 0; null: it is about the whole stream."""
     attempt: str | None = None
     """Its label, likewise."""
+    later: frozenset[str] = frozenset()
+    """Attempts of the lineage that come after it."""
     held: int | None = None
     """The last update in the weights that were loaded, where that is more than their label."""
     trained_again: str | None = None
@@ -64,7 +66,8 @@ def look_beside(
     facts = fingerprints.audit_fingerprints(source.acts, first, before, after, contract)
     held = held_by(source, index)
     beyond = held if held > (after.resumed_at or 0) else None
-    return Beside(facts, forbidden, index, after.label, held=beyond)
+    later = frozenset(one.label for one in source.lineage.chain[index + 1 :])
+    return Beside(facts, forbidden, index, after.label, later, beyond)
 
 
 def _says_when(source: Source, label: str) -> bool:
@@ -127,7 +130,9 @@ def limits(beside: Beside, contract: Contract) -> list[Limit]:
     if beside.held is not None:
         text = f"the loaded checkpoint was taken after update {beside.held}, its label is behind"
         found.append(limit("label-behind-weights", text))
-    if beside.forbidden is not None and (unseen := beside.forbidden.report.unseen):
+    if beside.forbidden is None:
+        return found
+    if unseen := beside.forbidden.report.blocking(contract.waived, beside.later):
         reasons = [one.text for one in unseen[:MOST_REASONS]]
         if len(unseen) > MOST_REASONS:
             reasons.append(f"and {len(unseen) - MOST_REASONS:,} more reasons")

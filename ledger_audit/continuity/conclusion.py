@@ -93,8 +93,9 @@ def _forbidden(found: Forbidden, report: Report, contract: Contract) -> Clause:
         if excuse is None:
             return Clause(name, Verdict.BROKEN, told)
         return Clause(name, Verdict.CONTINUOUS, f"{told}, allowed: {excuse}")
-    if found.unseen and "forbidden-unseen" not in contract.waived:
-        return Clause(name, Verdict.UNPROVEN, found.unseen[0].text)
+    unseen = found.blocking(contract.waived)
+    if unseen and "forbidden-unseen" not in contract.waived:
+        return Clause(name, Verdict.UNPROVEN, unseen[0].text)
     judged = [*report.resumes, *filter(None, [report.stream])]
     told_of = [one.because for part in judged for one in part.clauses if one.clause == name]
     return Clause(name, Verdict.CONTINUOUS, told_of[-1] if told_of else "nothing found")

@@ -7,6 +7,9 @@ from ledger_audit.continuity.facts import Facts
 from ledger_audit.continuity.frames import IS_USED
 from ledger_audit.model import Expected, Positions, Resumed
 
+NOT_DUE = [Expected.DECLARED, Expected.REPEAT_MISSING]
+"""What the resumed stream need not have used."""
+
 PUZZLING = [Resumed.DUPLICATED, Resumed.REPEAT_UNEXPLAINED, Resumed.UNEXPECTED]
 """Of these it cannot be told where in the stream they stand."""
 
@@ -52,7 +55,7 @@ def first_place(classified: Classified, facts: Facts, positions: Positions | Non
         # lane, all that comes before is there
         through = max(begin) - 1
     else:
-        place = _of_all(mapped, unmapped, ordered, classified)
+        place = _of_all(mapped, unmapped, ordered, _used_later(classified, ordered))
         through = min(begin)
     return place if place is not None and _is_whole(place, through, facts) else None
 
@@ -67,16 +70,24 @@ def _is_in(keys: pl.Series) -> pl.Expr:
     return pl.col("key").is_in(keys.unique().implode())
 
 
+def _used_later(classified: Classified, ordered: pl.DataFrame) -> pl.Series:
+    """Give the places that resumed records after the first step used."""
+    later = classified.resumed.filter(pl.col("step") > pl.col("step").min())
+    is_used = pl.col("resumed").is_in(later["order"].implode()) | _is_in(later["key"])
+    return ordered.filter(is_used)["place"]
+
+
 def _first_rows(classified: Classified, facts: Facts) -> pl.DataFrame | None:
     """Give the records of the first resumed step that have a place; null: not all are known."""
     windows, resumed = facts.known.windows, classified.resumed
     if resumed.is_empty() or any(side.is_sampled for side in windows.sides):
         return None
-    is_first = pl.col("step") == resumed["step"].min()
+    is_first = pl.col("step") == windows.checkpoint_step + 1
     steps, rows = windows.resumed.steps.filter(is_first), resumed.filter(is_first)
+    is_known = steps["whole"].any() and not steps["missing"].sum() and not windows.resumed.torn
     is_cut = rows["record"].n_unique() != rows.height
     puzzling = rows.filter(pl.col("worst").is_in(PUZZLING), ~_is_in(_thrown_away(facts)))
-    if not steps["whole"].any() or is_cut or puzzling.height:
+    if not is_known or is_cut or puzzling.height:
         return None
     # what was tried again stands where it was used
     once = IS_USED | ~_is_in(resumed.filter(IS_USED)["key"])
@@ -93,7 +104,7 @@ def _ordered(classified: Classified, facts: Facts, *, with_committed: bool) -> p
         rank.
     """
     awaited = IS_USED | pl.col("resumed").is_not_null()
-    expected = classified.expected.filter(awaited, pl.col("worst") != Expected.DECLARED)
+    expected = classified.expected.filter(awaited, ~pl.col("worst").is_in(NOT_DUE))
     parts = [expected.select(*COLUMNS, "resumed", ref="order")]
     before = pl.DataFrame(schema=parts[0].schema)
     if with_committed:
@@ -139,58 +150,54 @@ def _by_lane(mapped: pl.DataFrame, unmapped: pl.DataFrame, ordered: pl.DataFrame
     lanes = mapped.group_by("rank").agg(
         first=pl.col("lane").min(), last=pl.col("lane").max(), n=pl.col("lane").n_unique()
     )
-    ends = ordered.group_by("rank").agg(end=pl.col("lane").max())
-    lanes = lanes.join(ends, on="rank").with_columns(
-        goes_on=pl.col("rank").is_in(unmapped["rank"].unique().implode())
+    lanes = ordered.join(lanes, on="rank").with_columns(
+        is_passed=pl.col("lane").is_between(0, pl.col("first") - 1),
+        goes_on=pl.col("rank").is_in(unmapped["rank"].unique().implode()),
     )
     is_stretch = (pl.col("last") - pl.col("first") + 1 == pl.col("n")) & (
-        ~pl.col("goes_on") | (pl.col("last") == pl.col("end"))
+        ~pl.col("goes_on") | (pl.col("last") == pl.col("lane").max().over("rank"))
     )
     is_one_way = (pl.col("first") >= 0).all() | (pl.col("first") <= 0).all()
-    if not lanes.select(is_stretch.all() & is_one_way).item():
+    is_skipped = pl.col("resumed").is_null() | ~pl.col("is_passed")
+    if not lanes.select(is_stretch.all() & is_one_way & is_skipped.all()).item():
         return None
-    return int(lanes["first"].sum())
+    return int(lanes.group_by("rank").agg(pl.col("first").first())["first"].sum())
 
 
 def _of_all(
-    mapped: pl.DataFrame, unmapped: pl.DataFrame, ordered: pl.DataFrame, classified: Classified
+    mapped: pl.DataFrame, unmapped: pl.DataFrame, ordered: pl.DataFrame, later: pl.Series
 ) -> int | None:
-    """Find where all ranks together stand, however the stream is dealt to them."""
+    """
+    Find where all ranks together stand, however the stream is dealt to them.
+
+    By its positions, or by steps: within one of them any order is right. What of the steps was
+    not used at first comes before them or behind, and only then is it used later.
+    """
+    is_before = pl.col("place") < 0
     if ordered["position"].null_count() == 0:
-        by_position = ordered.sort("position", "place").select(
-            "place", turn=pl.int_range(pl.len()) - (pl.col("place") < 0).sum().cast(pl.Int64)
-        )
-        turns = mapped.join(by_position, on="place")["turn"].sort().to_list()
-        is_stretch = turns == list(range(turns[0], turns[0] + len(turns)))
-        is_end = unmapped.is_empty() or turns[-1] == by_position["turn"].max()
-        return int(turns[0]) if is_stretch and is_end else None
-    return _by_step(mapped, unmapped, ordered, classified)
-
-
-def _by_step(
-    mapped: pl.DataFrame, unmapped: pl.DataFrame, ordered: pl.DataFrame, classified: Classified
-) -> int | None:
-    """Find where they stand by steps: within one, any order is right."""
+        ordered = ordered.sort("position", "place").with_columns(step=pl.int_range(pl.len()))
+        mapped = mapped.drop("step").join(ordered.select("place", "step"), on="place")
     begin, end = mapped["step"].min(), mapped["step"].max()
-    around = ordered.filter(pl.col("step").is_between(begin, end))
-    left = around.join(mapped, on="place", how="anti")
-    at_begin, at_end = left.filter(step=begin), left.filter(step=end)
-    is_over = unmapped.is_empty() or (
-        end == ordered["step"].max() and (begin == end or at_end.is_empty())
+    left = ordered.filter(
+        pl.col("step").is_between(begin, end), ~pl.col("place").is_in(mapped["place"].implode())
     )
-    first = around["place"].min()
-    if at_begin.height + (at_end.height if begin != end else 0) < left.height or not is_over:
+    is_later, is_begin = pl.col("place").is_in(later.implode()), pl.col("step") == begin
+    before, behind = left.filter(is_begin, ~is_later), left.filter(~is_begin | is_later)
+    is_stretch = behind.filter(pl.col("step") < end, ~is_begin).is_empty()
+    is_stretch &= behind.filter(~is_later).is_empty()
+    if begin == end:
+        # what is left of one step may also be the share of ranks that are no more
+        vanished = set(ordered["rank"]) - set(mapped["rank"]) - set(unmapped["rank"])
+        is_stretch &= before.is_empty() or (behind.is_empty() and not vanished)
+    else:
+        is_stretch &= behind.filter(is_begin).is_empty()
+    is_over = behind.is_empty() and end == ordered["step"].max()
+    passed = ordered.filter(pl.col("step") < begin)
+    if not is_stretch or not (unmapped.is_empty() or is_over):
         return None
-    if not isinstance(first, int):
+    if passed.filter(~is_before, is_later).height:
         return None
-    if begin != end or not unmapped.is_empty() or left.is_empty():
-        return first + at_begin.height
-    # all in one step, of which some are left: they come before or after
-    later = classified.resumed.filter(pl.col("step") > pl.col("step").min())
-    used = left.filter(pl.col("resumed").is_in(later["order"].implode()) | _is_in(later["key"]))
-    if used.height == left.height:
-        return first
-    return first + left.height if used.is_empty() and later.height else None
+    return passed.height + before.height - ordered.filter(is_before).height
 
 
 def _by_positions(facts: Facts, positions: Positions | None) -> int | None:

@@ -22,7 +22,7 @@ def pairwise(
     saved: Mapping[int, object],
     restored: Mapping[int, object],
     tally: Tally,
-    shift: int | None,
+    first: int | None,
 ) -> tuple[ClaimPair, ...]:
     """
     Compare pairwise what should be one position: saved, restored, and gone on from.
@@ -31,14 +31,15 @@ def pairwise(
         saved: rank → the state that it saved at the checkpoint.
         restored: rank → the state that it loaded.
         tally: what committed updates had consumed at the checkpoint.
-        shift: where the resumed stream starts minus where it should, in records; null: not known.
+        first: where the first resumed records stand in the order of what was consumed, counted
+            in records from what should have come next (`first_place`); null: not known.
     """
     saved = {rank: state for rank, state in saved.items() if state is not None}
     restored = {rank: state for rank, state in restored.items() if state is not None}
     return (
         *_saved_restored(saved, restored),
         _saved_ledger(saved, tally),
-        _restored_records(restored, tally, shift),
+        _restored_records(restored, tally, first),
     )
 
 
@@ -160,7 +161,7 @@ def _counts(claim: Claim) -> dict[tuple[object, ...], tuple[str, int]]:
     }
 
 
-def _restored_records(restored: Mapping[int, object], tally: Tally, shift: int | None) -> ClaimPair:
+def _restored_records(restored: Mapping[int, object], tally: Tally, first: int | None) -> ClaimPair:
     """Compare the restored position with that of the first resumed records."""
 
     def pair(agreement: Agreement, text: str) -> ClaimPair:
@@ -171,16 +172,15 @@ def _restored_records(restored: Mapping[int, object], tally: Tally, shift: int |
     facts = compare({rank: read_claim(state) for rank, state in restored.items()}, tally)
     if facts.ahead is None:
         return pair("not-compared", f"the restored position is not known: {facts.text}")
-    if shift is None:
+    if first is None:
         return pair("not-compared", "where the first resumed records stand is not known")
     whole = sum(used(tally.committed).of_pass.values(), NOTHING)
-    if whole.records != whole.sequences and (facts.ahead or shift):
-        return pair(
-            "not-compared", "sequences hold several records, so the shift is in another unit"
-        )
+    if whole.records != whole.sequences and (facts.ahead or first):
+        text = "sequences hold several records, so the first ones stand at a number of another unit"
+        return pair("not-compared", text)
     total = whole.sequences + sum(used(tally.voided).of_pass.values(), NOTHING).sequences
     noun = "samples" if whole.is_plain else "sequences"
-    says, stand = total + facts.ahead, total + shift
+    says, stand = total + facts.ahead, total + first
     told = f"restored says {amount(says, noun)}, the first resumed records stand at {stand:,}"
     return pair("agrees" if says == stand else "contradicts", told)
 
