@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 import polars as pl
 
 from ledger_audit.continuity import windows as cut
+from ledger_audit.continuity.checkpoints.wholeness import newest_whole
 from ledger_audit.continuity.lineage import Attempt
 from ledger_audit.continuity.windows import Source, whole_through
 
@@ -168,11 +169,7 @@ def where_to_resume(source: Source) -> tuple[int, bool] | None:
     newest = source.lineage.chain[-1]
     if newest.first_step is None or newest.last_step is None:
         return None
-    events = source.acts.filter(attempt=newest.label, kind="checkpoint").filter(
-        pl.col("data").str.json_path_match("$.phase") == "complete", pl.col("step") > 0
-    )
-    saved = events.group_by("step").agg(pl.col("rank").n_unique())
-    whole = saved.filter(pl.col("rank") == pl.col("rank").max())["step"].max()
-    if isinstance(whole, int):
+    whole = newest_whole(source.acts, newest)
+    if whole is not None:
         return whole, True
     return (newest.first_step - 1 + newest.last_step) // 2, False

@@ -124,7 +124,8 @@ class Checkpoint:
     @property
     def ahead(self) -> int | None:
         """Sequences of all ranks that a resume from it would skip; negative: replay."""
-        return None if self.claim is None else self.claim.ahead
+        is_placed = self.label.state not in ("behind", "ahead")
+        return self.claim.ahead if self.claim is not None and is_placed else None
 
 
 @dataclass(frozen=True)

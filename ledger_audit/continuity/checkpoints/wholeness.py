@@ -4,7 +4,9 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ledger_audit.continuity.checkpoints.saves import Told, ranges_of
+import polars as pl
+
+from ledger_audit.continuity.checkpoints.saves import Told, gather, ranges_of, starts
 from ledger_audit.continuity.lineage import Attempt
 from ledger_audit.errors import UnreadableError
 from ledger_audit.model.checkpoints import Ranges, Wholeness
@@ -61,6 +63,24 @@ def wholeness_of(
         unsynced=ranges_of(unsynced),
         text=_told(writers, unfinished, silent, unlogged, is_assumed=is_assumed),
     )
+
+
+def newest_whole(acts: pl.DataFrame, attempt: Attempt) -> int | None:
+    """
+    Give the step of the newest checkpoint of an attempt that every writer completed.
+
+    One of which nobody knows, because a writer leaves no ledger, counts. Null: there is none.
+    """
+    if "kind" not in acts.columns:
+        return None
+    own = acts.filter(pl.col("attempt") == attempt.label)
+    said = [one for one in gather(own)[0] if one.step > 0]
+    if not said:
+        return None
+    habits, start = Habits.of(said), starts(own).get(attempt.label, {})
+    first = start.get(min(start, default=0), {})
+    whole = (one for one in said if wholeness_of(one, attempt, habits, first).is_whole is not False)
+    return max((one.step for one in whole), default=None)
 
 
 def _writers(
