@@ -1,4 +1,4 @@
-"""Tallies: counted by hand from a zoo run, or written down as a table."""
+"""Tallies: counted by hand from a zoo run, or written down as a table; and claims for them."""
 
 import json
 from collections import defaultdict
@@ -9,7 +9,13 @@ from typing import Any
 import polars as pl
 from conftest import FIXTURES
 
+from ledger_audit.continuity.claims import read_claim
+from ledger_audit.continuity.claims.claim import Claim, Count
+from ledger_audit.continuity.claims.compare import compare
 from ledger_audit.continuity.claims.tally import TALLY, Tally
+from ledger_audit.model.claims import ClaimFacts
+
+RANKS = range(4)
 
 Row = tuple[int, int | None, int, int, int, int | None, int]
 
@@ -126,3 +132,30 @@ def _counted(lines: Iterable[dict[str, Any]]) -> pl.DataFrame:
         tokens = sum(one["token_end"] - one["token_start"] for one in found) if has_spans else None
         rows.append((rank, epoch, len(found), len(sequences), len(documents), tokens, len(slots)))
     return frame(rows)
+
+
+def facts(states: Mapping[int, object], found: Tally) -> ClaimFacts:
+    """Compare states as they were logged."""
+    return compare({rank: read_claim(state) for rank, state in states.items()}, found)
+
+
+def of_all(state: object, found: Tally) -> ClaimFacts:
+    """Compare one state that all ranks save."""
+    return facts(dict.fromkeys(RANKS, state), found)
+
+
+def used(amount: int, **more: Any) -> Any:
+    """Give four ranks of one pass that used as much each."""
+    return plain(dict.fromkeys(RANKS, amount), **more)
+
+
+def counted(
+    value: int, of: Any = "all", since: Any = "run", unit: Any = "sequences", **more: Any
+) -> Claim:
+    """Give a claim of one number."""
+    return Claim("test", (Count("n", value, of, since, unit),), **more)
+
+
+def in_pass(epoch: int | None, value: int, *, first: int | None = None, of: str = "all") -> Claim:
+    """Give a claim of one number of a pass."""
+    return counted(value, of, "epoch", epoch=epoch, first_epoch=first)

@@ -1,5 +1,6 @@
 """The claim that was saved, the one that was restored, and the first resumed records."""
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,12 +19,12 @@ FOUR = tally(plain(dict.fromkeys(range(4), 32)))
 def pairs(
     saved: Mapping[int, object],
     restored: Mapping[int, object],
-    shift: int | None = 0,
+    first: int | None = 0,
     found: Tally = FOUR,
 ) -> dict[str, list[ClaimPair]]:
     """Compare pairwise, and give the pairs by their kind."""
     told: dict[str, list[ClaimPair]] = {}
-    for one in pairwise(saved, restored, found, shift):
+    for one in pairwise(saved, restored, found, first):
         told.setdefault(one.pair, []).append(one)
     return told
 
@@ -137,6 +138,19 @@ def test_a_state_inside_another_is_the_same_state() -> None:
     assert "contradicts" == restored(saved, {0: {"step": 6, "data": other}})[0]
 
 
+def test_a_state_as_text_is_the_state_that_it_holds() -> None:
+    """A trainer may keep the text that a loader gives as it is, laid out anew, or taken out."""
+    state = real("grain-loader-correct").claims[0]
+    text = json.dumps(state, indent=4)
+
+    for saved, loaded in ((text, state), (state, text), (text, json.dumps(state))):
+        assert "agrees" == restored({0: saved}, {0: loaded})[0]
+        assert "agrees" == restored({0: {"data": saved}}, {0: {"data": loaded}})[0]
+        assert "agrees" == restored({0: {"data": saved}}, {0: loaded})[0]
+    other = json.dumps({**state, "last_worker_index": 7})
+    assert "contradicts" == restored({0: text}, {0: other})[0]
+
+
 def test_a_cursor_is_compared_with_what_it_has_in_common() -> None:
     """Where a framework's state was saved and the writer's cursor restored, like meets like."""
     cursor: dict[str, Any] = {
@@ -174,7 +188,7 @@ def test_what_was_saved_is_compared_with_the_ledger() -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "shift", "agreement", "told"),
+    ("state", "first", "agreement", "told"),
     [
         ({"consumed_samples": 128}, 0, "agrees", "restored says 128 samples, the first"),
         (
@@ -186,15 +200,17 @@ def test_what_was_saved_is_compared_with_the_ledger() -> None:
         ({"consumed_samples": 144}, 16, "agrees", "stand at 144"),
         ({"epoch": 0, "rank_epoch_samples": 36}, 16, "agrees", "restored says 144"),
         ({"epoch": 0, "rank_epoch_samples": 36}, 0, "contradicts", "stand at 128"),
+        ({"consumed_samples": 0}, -128, "agrees", "says 0 samples, the first resumed"),
+        ({"consumed_samples": 0}, -16, "contradicts", "stand at 112"),
         ({"consumed_samples": 128}, None, "not-compared", "stand is not known"),
         ({"place": 3}, 0, "not-compared", "the restored position is not known"),
     ],
 )
 def test_the_restored_position_is_that_of_the_first_records(
-    state: object, shift: int | None, agreement: str, told: str
+    state: object, first: int | None, agreement: str, told: str
 ) -> None:
     """A wrong claim that is followed agrees here; a right one that is ignored contradicts."""
-    (one,) = pairs({}, dict.fromkeys(range(4), state), shift)["restored-records"]
+    (one,) = pairs({}, dict.fromkeys(range(4), state), first)["restored-records"]
 
     assert agreement == one.agreement
     assert told in one.text
@@ -208,7 +224,7 @@ def test_the_restored_count_of_one_rank_is_no_position_of_all() -> None:
 
 
 def test_records_that_are_not_sequences_are_not_compared_with_sequences() -> None:
-    """A shift of packed records is in another unit than a count of sequences; zero is zero."""
+    """Where packed records stand is in another unit than a count of sequences; zero is zero."""
     packed = tally(frame([(0, None, 30, 10, 20, 640, 5)]))
     state = {0: {"consumed_samples": 10, "unit": "sequences"}}
 
@@ -252,10 +268,10 @@ BY_RANK = st.dictionaries(st.integers(0, 3), STATES, max_size=4)
 @given(BY_RANK, BY_RANK, st.none() | st.integers(-200, 200))
 @settings(max_examples=300, deadline=None)
 def test_any_states_are_compared(
-    saved: dict[int, object], loaded: dict[int, object], shift: int | None
+    saved: dict[int, object], loaded: dict[int, object], first: int | None
 ) -> None:
     """Nothing fails, each pair is there, and each rank that restored is told of once."""
-    told = pairs(saved, loaded, shift)
+    told = pairs(saved, loaded, first)
 
     assert {"saved-restored", "saved-ledger", "restored-records"} == set(told)
     ranks = [

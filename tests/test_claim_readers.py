@@ -4,7 +4,10 @@ import copy
 import json
 import re
 import time
+from array import array
+from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,8 +16,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tallies import checkpoints
 
+from ledger_audit import LedgerWriter
 from ledger_audit.continuity.claims import MOST_NOTES, read_claim
 from ledger_audit.continuity.claims.claim import Claim
+from ledger_audit.ledger.opening import open_ledger
 from ledger_audit.ledger.writer.cursor import Cursor
 from ledger_audit.ledger.writer.plain import told as as_logged
 
@@ -472,6 +477,127 @@ def test_the_fixed_keys_of_a_claim() -> None:
     odd = read_claim({**state, "unit": "lines"})
     assert odd.counts[0].unit is None
     assert "unit is none of" in odd.notes[0]
+
+
+FIXED = {"consumed_samples": 901, "rank_samples": 902, "read_samples": 903, "slot": 3}
+
+
+@pytest.mark.parametrize("case", sorted(REAL))
+def test_fixed_keys_beside_a_frameworks_state_are_read_too(case: str) -> None:
+    """At the top of any state they keep their meaning, and the framework's own counts stay."""
+    state = saved(case)
+    alone = read_claim(state)
+
+    claim = read_claim({**state, **FIXED})
+
+    fixed = [(one.key, one.value) for one in claim.counts if one.key in FIXED]
+    assert [("consumed_samples", 901), ("rank_samples", 902), ("read_samples", 903)] == fixed
+    assert [one for one in claim.counts if one.key not in FIXED] == list(alone.counts)
+    assert 3 == claim.slot
+    assert (alone.epoch, alone.first_epoch) == (claim.epoch, claim.first_epoch)
+    assert (alone.seed, alone.workers) == (claim.seed, claim.workers)
+    assert set(alone.notes) == set(claim.notes)
+
+
+def test_a_framework_adds_to_fixed_keys_and_takes_none_away() -> None:
+    """A key that a framework shares by name makes the state no less the trainer's own."""
+    claim = read_claim({"rank_samples": 3, "next_index": 7})
+    nested = read_claim({"loader": {"rank_epoch_samples": 3, "epoch": 1, "next_index": 7}})
+    odd = read_claim({"rank_samples": "three", "next_index": 7})
+
+    assert [("rank_samples", 3), ("next_index", 7)] == [
+        (one.key, one.value) for one in claim.counts
+    ]
+    assert "claim keys, Grain" == claim.reader
+    assert ["loader.rank_epoch_samples", "loader.next_index"] == [one.key for one in nested.counts]
+    assert 1 == nested.epoch
+    assert "rank_samples is no count and was left out" in odd.notes
+
+
+def test_an_epoch_beside_a_loaders_state_is_the_trainers_unless_the_loader_has_that_key() -> None:
+    """Where a framework calls its own pass `epoch`, beside it no other one can be told."""
+    torchdata = {**saved("torchdata-sdl-correct")["state_dict"], "epoch": 4}
+    grain = {"epoch": 4, "rank_epoch_samples": 6, "next_index": 7}
+    datasets = {**saved("hf-datasets-iterable-correct"), "epoch": 0, "rank_samples": 6}
+    olmo = {**saved("olmo-correct"), "rank_epoch_samples": 6}
+    litdata = {"consumed_samples": 48, "loader": saved("litdata-correct")}
+
+    assert 4 == read_claim(torchdata).epoch
+    assert 4 == read_claim(grain).epoch
+    assert read_claim(datasets).epoch is None
+    assert (1, 1) == (read_claim(olmo).epoch, read_claim(olmo).first_epoch)
+    assert (1, 1) == (read_claim(litdata).epoch, read_claim(litdata).first_epoch)
+
+
+@pytest.mark.parametrize("case", sorted(REAL))
+def test_a_state_that_was_saved_as_text_is_read(case: str) -> None:
+    """JSON text is looked into, at the top and inside of another state, whoever wrote it."""
+    state = saved(case)
+    text = json.dumps(state, indent=2)
+
+    assert read_claim(state) == read_claim(text)
+    inside = read_claim({"loader": text})
+    assert [one.value for one in read_claim(state).counts] == [one.value for one in inside.counts]
+
+
+def test_text_that_holds_no_state_is_left_alone() -> None:
+    """Numbers, prose, broken JSON and text without end say nothing, and neither do many texts."""
+    for text in ("7", '"next_index"', "rank_samples: 3", '{"rank_samples": 3', "[" * 60_000):
+        assert "unknown" == read_claim(text).reader
+        assert "unknown" == read_claim({"loader": text}).reader
+    long = json.dumps({"rank_samples": 3, "more": "x" * 70_000})
+    many = {f"k{place:03}": "text" for place in range(100)} | {"last": '{"rank_samples": 3}'}
+    assert "unknown" == read_claim(long).reader
+    assert "unknown" == read_claim(many).reader
+
+
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
+@pytest.mark.parametrize("case", ["grain-loader-correct", "grain-map-correct"])
+def test_a_state_of_bytes_is_read_from_our_own_ledger(
+    case: str, kind: Callable[[bytes], object], tmp_path: Path
+) -> None:
+    """What Grain's `get_state` gives is kept as the JSON text that it is, wherever it is nested."""
+    state = saved(case)
+    held = kind(json.dumps(state, indent=4).encode())
+    with LedgerWriter(tmp_path, rank=0, world_size=1, attempt="0", strict=True) as ledger:
+        ledger.record(1, 0, [0, 1])
+        ledger.commit(1)
+        for step, claim in ((1, held), (2, {"epoch": 1, "loader": [held]})):
+            with ledger.checkpoint(step, claim=claim):
+                pass
+
+    _, events = open_ledger([tmp_path]).everything("0")
+    begun = [json.loads(data) for data in events.filter(kind="checkpoint")["data"]]
+    top, nested = (read_claim(one["claim"]) for one in begun if one["phase"] == "begin")
+
+    assert counts(read_claim(state)) == counts(top)
+    assert [one.value for one in top.counts] == [one.value for one in nested.counts]
+    assert (1, "Grain") == (nested.epoch, nested.reader)
+
+
+@pytest.mark.parametrize(
+    ("held", "kept"),
+    [
+        (b'{"next_index": 3}', '{"next_index": 3}'),
+        ('["é"]'.encode(), '["é"]'),
+        (b"", {"bytes": 0}),
+        (b"7", {"bytes": 1}),
+        (b'"text"', {"bytes": 6}),
+        (b'{"next_index": ', {"bytes": 15}),
+        ('["é"]'.encode("latin-1"), {"bytes": 5}),
+        (b"\x80\x04}q\x00.", {"bytes": 6}),
+        (b"[" * 50_000, {"bytes": 50_000}),
+        (b"[" + b"1" * 50_000 + b"]", {"bytes": 50_002}),
+        (b"[" + b" " * 70_000 + b"]", {"bytes": 70_002}),
+        (memoryview(b"]0[")[::-1], "[0]"),
+        (memoryview(array("d", [1.0, 2.0])), {"bytes": 16}),
+    ],
+)
+def test_bytes_are_kept_if_they_are_the_text_of_an_object_or_a_list(
+    held: object, kept: object
+) -> None:
+    """Of all other bytes only their number is told, and none of them stops a job."""
+    assert {"state": kept} == json.loads(as_logged({"state": held}))
 
 
 def test_the_writers_own_cursor_is_read() -> None:

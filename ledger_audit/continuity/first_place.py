@@ -124,7 +124,7 @@ def _mapped(rows: pl.DataFrame, again: pl.DataFrame, ordered: pl.DataFrame) -> p
     """
     Find the places of records: order, rank, at (the rank there), step (there), place, lane.
 
-    Null: one of them has none that is known, or several.
+    Null: one of them has none that is known, or several; or two of them share one.
     """
     there = ordered.select("ref", "key", "step", "position", "place", "lane", at="rank")
     matched = rows.filter(pl.col("ref").is_not_null()).select("order", "rank", "ref")
@@ -133,10 +133,10 @@ def _mapped(rows: pl.DataFrame, again: pl.DataFrame, ordered: pl.DataFrame) -> p
     held = repeated.join(there.filter(pl.col("ref").is_null()), on="key")
     if found.height != matched.height or held.height != repeated.height:
         return None
-    if held["order"].n_unique() != held.height:
-        return None
     columns = ["order", "rank", "at", "step", "position", "place", "lane"]
-    return pl.concat([found.select(columns), held.select(columns)])
+    every = pl.concat([found.select(columns), held.select(columns)])
+    is_one = every["order"].n_unique() == every["place"].n_unique() == every.height
+    return every if is_one else None
 
 
 def _is_kept(mapped: pl.DataFrame, ordered: pl.DataFrame) -> bool:
@@ -188,7 +188,8 @@ def _of_all(
     if begin == end:
         # what is left of one step may also be the share of ranks that are no more
         vanished = set(ordered["rank"]) - set(mapped["rank"]) - set(unmapped["rank"])
-        is_stretch &= before.is_empty() or (behind.is_empty() and not vanished)
+        is_lost = behind.height > 0 or set(before["rank"]) <= vanished
+        is_stretch &= before.is_empty() or not is_lost
     else:
         is_stretch &= behind.filter(is_begin).is_empty()
     is_over = behind.is_empty() and end == ordered["step"].max()

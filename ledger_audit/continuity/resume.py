@@ -15,6 +15,7 @@ from ledger_audit.continuity.contract import Contract
 from ledger_audit.continuity.draws import measure
 from ledger_audit.continuity.facts import Facts, gather, sequences
 from ledger_audit.continuity.findings import amount, outcome_amounts, runs
+from ledger_audit.continuity.first_place import first_place
 from ledger_audit.continuity.frames import IS_USED, SEQUENCE
 from ledger_audit.continuity.identity import identify
 from ledger_audit.continuity.later_epochs import audit_later_epochs
@@ -70,7 +71,11 @@ class Audited:
     def told(self) -> Resume:
         """Give the report with its picture, which no audit on the way needs."""
         windows = self.facts.known.windows
-        return replace(self.report, picture=draw(windows, self.classified, self.disordered))
+        return replace(
+            self.report,
+            picture=draw(windows, self.classified, self.disordered),
+            first_place=first_place(self.classified, self.facts, self.report.positions),
+        )
 
     @property
     def needs_more(self) -> bool:

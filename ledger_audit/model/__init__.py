@@ -321,6 +321,9 @@ class Resume:
     claims: tuple[ClaimPair, ...] = ()
     """The claim saved, the claim restored and the first records, compared pairwise."""
     picture: Picture = Picture((), ())
+    first_place: int | None = None
+    """Where the first resumed records stand, in records from what should have come next:
+    negative: they were consumed before; null: it cannot be told."""
     draws: Draws | None = None
     """Only where the contract lets samples be drawn anew."""
     read_steps: tuple[int, int] | None = None

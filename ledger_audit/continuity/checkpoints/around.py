@@ -44,7 +44,7 @@ def with_claims(
     case = case_of(0, told, known)
     evidence = gathered(archive(), [case], said, known, starts(source.acts))
     tally = tally_of(evidence.summed, case, evidence.documents(case))
-    return replace(resume, claims=pairwise(saved, restored, tally, resume.shift.records))
+    return replace(resume, claims=pairwise(saved, restored, tally, resume.first_place))
 
 
 def restored_by(acts: pl.DataFrame, label: str) -> Mapping[int, Any]:

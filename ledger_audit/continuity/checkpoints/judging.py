@@ -7,13 +7,14 @@ from ledger_audit.continuity.checkpoints.digests import digest_of
 from ledger_audit.continuity.checkpoints.evidence import Evidence, gathered
 from ledger_audit.continuity.checkpoints.ladder import ladder_of
 from ledger_audit.continuity.checkpoints.resumable import Data, resumable
-from ledger_audit.continuity.checkpoints.saves import gather, starts
+from ledger_audit.continuity.checkpoints.saves import Told, gather, ranges_of, starts
 from ledger_audit.continuity.checkpoints.tallies import tally_of
 from ledger_audit.continuity.checkpoints.weights import label_of
 from ledger_audit.continuity.checkpoints.wholeness import wholeness_of
 from ledger_audit.continuity.claims.compare import compare
 from ledger_audit.errors import UsageError
-from ledger_audit.model.checkpoints import Checkpoint
+from ledger_audit.model.checkpoints import Checkpoint, Ranges
+from ledger_audit.model.claims import ClaimFacts
 from ledger_audit.printable import counted
 
 
@@ -68,7 +69,8 @@ def _checkpoint(evidence: Evidence, case: Case, probe: Probe | None) -> Checkpoi
     claim = compare(case.claims, tally) if case.claims else None
     paths = tuple(dict.fromkeys(one.path for one in told.saves.values() if one.path))
     probed = None if probe is None else tuple(probe(path) for path in paths)
-    verdict, because = resumable(wholeness, label, Data(claim, tally.unseen, digest), probed)
+    data = Data(claim, tally.unseen, digest, _silent(told, claim))
+    verdict, because = resumable(wholeness, label, data, probed)
     placed = {rank for rank, save in told.saves.items() if save.snapshot is not None}
     knows_open = attempt.participants(told.step) <= placed
     return Checkpoint(
@@ -89,3 +91,13 @@ def _checkpoint(evidence: Evidence, case: Case, probe: Probe | None) -> Checkpoi
         resumable=verdict,
         because=because,
     )
+
+
+def _silent(told: Told, claim: ClaimFacts | None) -> Ranges:
+    """
+    Give the ranks that wrote a part of the checkpoint and claim nothing, while others do.
+
+    A rank that writes no part of it is given the state that another wrote: that is no silence.
+    """
+    ranges = () if claim is None else claim.silent
+    return ranges_of({one for first, last in ranges for one in told.saves if first <= one <= last})

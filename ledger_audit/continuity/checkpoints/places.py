@@ -81,15 +81,31 @@ def places_of(passed: Mapping[str, Passed], walks: Sequence[tuple[Leg, Walk]]) -
         own = passed[leg.attempt.label]
         used.append(own.used.filter(pl.col("edge") <= leg.last))
         excused.append(own.excused.filter(pl.col("edge").is_null() | (pl.col("edge") <= leg.last)))
-    runs = pl.concat(used)
-    following = runs["stop"].max()
-    if not isinstance(following, int):
+    runs, left_out = pl.concat(used), pl.concat(excused)
+    voided, dropped = (
+        left_out.filter(pl.col("edge").is_null() == is_so) for is_so in (False, True)
+    )
+    following = pl.concat([runs["stop"], voided["stop"]]).max()
+    if not isinstance(following, int) or runs.is_empty():
         return None
-    declared = skipped_positions(attempts, 0)
-    known = pl.concat([runs, *excused]).select("start", "stop")
-    if declared:
-        known = pl.concat([known, pl.DataFrame(declared, schema=known.schema, orient="row")])
-    return _with_holes(known, following)
+    on_purpose = dropped.select("start", "stop")
+    if declared := skipped_positions(attempts, 0):
+        skipped = pl.DataFrame(declared, schema=on_purpose.schema, orient="row")
+        on_purpose = pl.concat([on_purpose, skipped])
+    known = pl.concat([pl.concat([runs, voided]).select("start", "stop"), on_purpose])
+    holes, count = _holes(known, following)
+    committed = joined(runs.with_columns(edge=pl.lit(0, pl.Int64))).select("start", "stop")
+    after = _through(on_purpose, following)
+    return Places(following, holes, count, after if after > following else None, committed)
+
+
+def _through(runs: pl.DataFrame, place: int) -> int:
+    """Give the first place from `place` on that is in none of these ranges."""
+    for start, stop in runs.filter(pl.col("stop") > place).sort("start", "stop").iter_rows():
+        if start > place:
+            break
+        place = max(place, stop)
+    return place
 
 
 def _is_placed(leg: Leg, walk: Walk) -> bool:
@@ -100,8 +116,8 @@ def _is_placed(leg: Leg, walk: Walk) -> bool:
     )
 
 
-def _with_holes(known: pl.DataFrame, following: int) -> Places:
-    """Find what lies between the ranges, from 0 to the next place."""
+def _holes(known: pl.DataFrame, following: int) -> tuple[tuple[int, ...], int]:
+    """Find what lies between the ranges, from 0 to the next place: the first few, and how many."""
     edges = pl.DataFrame([(0, 0), (following, following)], schema=known.schema, orient="row")
     ordered = pl.concat([known, edges]).filter(pl.col("start") <= following).sort("start", "stop")
     gaps = ordered.select(
@@ -113,4 +129,4 @@ def _with_holes(known: pl.DataFrame, following: int) -> Places:
         named += range(start, min(stop, start + MOST_HOLES - len(named)))
         if len(named) == MOST_HOLES:
             break
-    return Places(following, tuple(named), int((gaps["stop"] - gaps["start"]).sum()))
+    return tuple(named), int((gaps["stop"] - gaps["start"]).sum())

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from ledger_audit.model.checkpoints import Digest, Label, Probed, Wholeness
+from ledger_audit.continuity.checkpoints.wholeness import named
+from ledger_audit.model.checkpoints import Digest, Label, Probed, Ranges, Wholeness
 from ledger_audit.model.claims import ClaimFacts
 
 Answer = Literal["yes", "no", "unknown"]
@@ -17,6 +18,8 @@ class Data:
     claim: ClaimFacts | None
     unseen: str | None
     digest: Digest
+    silent: Ranges = ()
+    """Ranks that wrote a part of it and claim nothing, while others count for themselves."""
 
 
 def resumable(
@@ -58,6 +61,9 @@ def _of_data(data: Data) -> list[tuple[Answer, str]]:
         found.append(("unknown", f"nothing of its claim is compared: {claim.text}"))
     elif data.unseen is not None:
         found.append(("unknown", f"its claim agrees with what can be seen, but {data.unseen}"))
+    elif data.silent:
+        who = named(data.silent)
+        found.append(("unknown", f"{who} saved no claim: nothing says where their data stands"))
     else:
         found.append(("yes", claim.text))
     if data.digest.cursor == "contradicts":

@@ -75,6 +75,7 @@ def tally_of(known: Known, case: Case, documents: pl.DataFrame | None) -> Tally:
         committed_before=committed_before if earlier else None,
         world_sizes=_world_sizes(legs),
         sources=max(1, len(sources)),
+        drop_last=drops if isinstance(drops := fingerprint.get("drop_last"), bool) else None,
     )
 
 

@@ -163,8 +163,9 @@ def _merged(found: list[Found], told: list[Found], silences: list[str]) -> Claim
     parts = [one.claim for one in (told or found)]
     keys = [one for one in found if one.claim.reader == standard.READER]
     # the pass of the claim keys is the trainer's own, and so is that of what they count
-    speaking = [one for one in keys if one in told] or told or found
-    in_pass = _in_pass(speaking[0], keys)
+    speaking = sorted(told, key=lambda one: one not in keys) or found
+    numbered = [one for one in speaking if one.claim.epoch is not None]
+    in_pass = _in_pass((numbered or speaking)[0], keys)
     counts = tuple(
         replace(count, key=_key(one.path, count)) for one in told for count in one.claim.counts
     )

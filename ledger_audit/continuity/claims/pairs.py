@@ -8,6 +8,7 @@ from ledger_audit.continuity.claims.claim import Claim
 from ledger_audit.continuity.claims.compare import compare
 from ledger_audit.continuity.claims.proven import NOTHING, used
 from ledger_audit.continuity.claims.tally import Tally
+from ledger_audit.continuity.claims.values import parsed
 from ledger_audit.continuity.claims.wording import amount, ranges, ranks_told
 from ledger_audit.model.claims import Agreement, ClaimPair
 from ledger_audit.printable import quoted
@@ -34,8 +35,8 @@ def pairwise(
         first: where the first resumed records stand in the order of what was consumed, counted
             in records from what should have come next (`first_place`); null: not known.
     """
-    saved = {rank: state for rank, state in saved.items() if state is not None}
-    restored = {rank: state for rank, state in restored.items() if state is not None}
+    saved = {rank: unpacked(state) for rank, state in saved.items() if state is not None}
+    restored = {rank: unpacked(state) for rank, state in restored.items() if state is not None}
     return (
         *_saved_restored(saved, restored),
         _saved_ledger(saved, tally),
@@ -183,6 +184,16 @@ def _restored_records(restored: Mapping[int, object], tally: Tally, first: int |
     says, stand = total + facts.ahead, total + first
     told = f"restored says {amount(says, noun)}, the first resumed records stand at {stand:,}"
     return pair("agrees" if says == stand else "contradicts", told)
+
+
+def unpacked(state: object, depth: int = 0) -> object:
+    """Give a state with what it keeps as JSON text taken out of it, as a loader may give it."""
+    if isinstance(state, str):
+        held = parsed(state)
+        return state if held is None else held
+    if isinstance(state, dict) and depth < MOST_NESTED:
+        return {key: unpacked(one, depth + 1) for key, one in state.items()}
+    return state
 
 
 def canonical(state: object) -> str | None:

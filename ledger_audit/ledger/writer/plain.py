@@ -1,4 +1,8 @@
-"""Turns what frameworks save into JSON, whatever it is: a claim must never stop a job."""
+"""
+Turns what frameworks save into JSON, whatever it is: a claim must never stop a job.
+
+Bytes are told by their number, unless they are JSON text: Grain's state is.
+"""
 
 import json
 from collections.abc import Mapping
@@ -45,8 +49,18 @@ def _plain(value: Any, depth: int = 0) -> Any:
     if isinstance(value, float):
         return value if value - value == 0 else str(value)  # neither NaN nor infinite
     if isinstance(value, bytes | bytearray | memoryview):
-        return {"bytes": len(value)}
+        return _held_in(memoryview(value))
     return "..." if depth > MOST_NESTED else _plain_whole(value, depth)
+
+
+def _held_in(value: memoryview) -> Any:
+    """Give bytes that are JSON text, as some loaders' states are, as text; of others, how many."""
+    if 1 < value.nbytes <= MOST_BYTES:
+        with suppress(ValueError, RecursionError):  # neither UTF-8 nor JSON
+            text = value.tobytes().decode()
+            if isinstance(json.loads(text), dict | list):
+                return text
+    return {"bytes": value.nbytes}
 
 
 def _plain_whole(value: Any, depth: int) -> Any:
