@@ -2,13 +2,18 @@
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import FIXTURES
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from running import ledger_audit
 from tallies import Checkpoint, checkpoints, frame, plain, tally
+from tiny import attempt, dealt, write
 
+from ledger_audit.continuity.checkpoints import around as looking
 from ledger_audit.continuity.claims.pairs import canonical, differing, pairwise
 from ledger_audit.continuity.claims.tally import Tally
 from ledger_audit.model.claims import ClaimPair
@@ -216,6 +221,55 @@ def test_the_restored_position_is_that_of_the_first_records(
     assert told in one.text
 
 
+def pairs_around(folder: Path, resume: int = 0) -> dict[str, list[str]]:
+    """Give how the claims around a resume of a ledger agree, as the report tells it."""
+    told: dict[str, list[str]] = {}
+    for one in ledger_audit("diff", folder, "--format", "json").report["resumes"][resume]["claims"]:
+        told.setdefault(one["pair"], []).append(one["agreement"])
+    return told
+
+
+@pytest.mark.parametrize(
+    ("says", "at", "agreements"),
+    [
+        (16, 16, ("agrees", "agrees", "agrees")),
+        (16, 0, ("agrees", "agrees", "contradicts")),
+        (0, 0, ("contradicts", "agrees", "agrees")),
+        (0, 16, ("contradicts", "agrees", "contradicts")),
+        (20, 20, ("contradicts", "agrees", "agrees")),
+        (13, 13, ("contradicts", "agrees", "agrees")),
+        (16, 13, ("agrees", "agrees", "contradicts")),
+    ],
+)
+def test_a_wrong_claim_is_told_from_one_that_was_ignored(
+    tmp_path: Path, says: int, at: int, agreements: tuple[str, ...]
+) -> None:
+    """However few steps came after the resume, the place where its first records stand is known."""
+    claim = {"consumed_samples": says}
+    save = {"kind": "checkpoint", "rank": 0, "step": 4, "attempt": 0, "data": {"claim": claim}}
+    before = attempt(0, dealt(1, 8))
+    # it is saved after step 4
+    place = 1 + max(n for n, one in enumerate(before) if one["rank"] == 0 and one.get("step") == 4)
+    resumed = attempt(1, dealt(5, 6, at=at), after=(0, 4), restored=claim)
+
+    told = pairs_around(write(tmp_path, before[:place], [save], before[place:], resumed))
+
+    pairs_of = ("saved-ledger", "saved-restored", "restored-records")
+    assert agreements == tuple(told[one][0] for one in pairs_of)
+    assert {1} == {len(set(told[one])) for one in pairs_of}
+
+
+def test_a_state_that_stood_still_is_followed_to_where_it_says() -> None:
+    """The state said 0 and the stream began at 0: only the save was wrong."""
+    case = FIXTURES / "bugs" / "a-frozen-state-says-zero-after-the-first-resume" / "run"
+
+    assert {
+        "saved-ledger": ["contradicts"],
+        "saved-restored": ["agrees"],
+        "restored-records": ["agrees"],
+    } == pairs_around(case, 1)
+
+
 def test_the_restored_count_of_one_rank_is_no_position_of_all() -> None:
     """What the others restored is not known, so the first records are not compared with it."""
     (one,) = pairs({}, {0: {"rank_samples": 32}})["restored-records"]
@@ -293,3 +347,21 @@ def test_what_is_restored_as_it_was_saved_never_contradicts(saved: dict[int, obj
     told = pairs(saved, saved)["saved-restored"]
 
     assert "contradicts" not in {one.agreement for one in told}
+
+
+def test_a_narrow_diff_of_a_long_job_does_not_count_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a window is read, more records than a limit are not counted; with --full they are."""
+    monkeypatch.setattr(looking, "MOST_COUNTED", 50)
+    claim = {"phase": "complete", "claim": {"consumed_samples": 400}}
+    saved = {"kind": "checkpoint", "attempt": 0, "rank": 0, "step": 100, "data": claim}
+    dead = attempt(0, dealt(1, 103))
+    root = write(tmp_path, dead, [saved], attempt(1, dealt(101, 105), after=(0, 100)))
+
+    narrow = ledger_audit("diff", root, "--format", "json").report["resumes"][0]["claims"]
+    full = ledger_audit("diff", root, "--full", "--format", "json").report["resumes"][0]["claims"]
+
+    assert [one["agreement"] for one in narrow] == ["not-compared"] * 3
+    assert "counting 412 records is left to --full" in narrow[1]["text"]
+    assert [one["agreement"] for one in full] == ["not-compared", "agrees", "not-compared"]

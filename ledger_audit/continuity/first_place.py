@@ -34,12 +34,12 @@ def first_place(classified: Classified, facts: Facts, positions: Positions | Non
         positive: so many are skipped. Null: it cannot be told, as where samples come in another
         order, where ranks went to different sides, or where records are missing.
     """
-    rows = _first_rows(classified, facts)
+    redone = _is_in(_thrown_away(facts))
+    rows = _first_rows(classified, facts, redone)
     if rows is None:
         return None
-    again = rows.filter(pl.col("ref").is_null(), _is_in(facts.committed["key"]))
-    may_be_meant = (pl.col("worst") == Resumed.FRESH) & ~_is_in(_thrown_away(facts))
-    if again.filter(may_be_meant).height:
+    again = rows.filter(pl.col("ref").is_null(), pl.col("consumed") | redone)
+    if again.filter(pl.col("worst") == Resumed.FRESH, ~redone).height:
         return None  # the stream may repeat it on purpose
     ordered = _ordered(classified, facts, with_committed=again.height > 0)
     mapped = _mapped(rows, again, ordered)
@@ -62,8 +62,10 @@ def first_place(classified: Classified, facts: Facts, positions: Positions | Non
 
 def _thrown_away(facts: Facts) -> pl.Series:
     """Give the keys of what only void updates had used: using it is no replay."""
-    used = facts.committed.filter(IS_USED)["key"]
-    return facts.committed.filter(~IS_USED, ~_is_in(used))["key"]
+    void = facts.committed.filter(~IS_USED)
+    if void.is_empty():
+        return void["key"]
+    return void.filter(~_is_in(facts.committed.filter(IS_USED)["key"]))["key"]
 
 
 def _is_in(keys: pl.Series) -> pl.Expr:
@@ -77,8 +79,15 @@ def _used_later(classified: Classified, ordered: pl.DataFrame) -> pl.Series:
     return ordered.filter(is_used)["place"]
 
 
-def _first_rows(classified: Classified, facts: Facts) -> pl.DataFrame | None:
-    """Give the records of the first resumed step that have a place; null: not all are known."""
+def _first_rows(classified: Classified, facts: Facts, redone: pl.Expr) -> pl.DataFrame | None:
+    """
+    Give the records of the first resumed step that have a place; null: not all are known.
+
+    Args:
+        classified: what became of each record.
+        facts: of the resume.
+        redone: whether only void updates had used the sample.
+    """
     windows, resumed = facts.known.windows, classified.resumed
     if resumed.is_empty() or any(side.is_sampled for side in windows.sides):
         return None
@@ -86,12 +95,13 @@ def _first_rows(classified: Classified, facts: Facts) -> pl.DataFrame | None:
     steps, rows = windows.resumed.steps.filter(is_first), resumed.filter(is_first)
     is_known = steps["whole"].any() and not steps["missing"].sum() and not windows.resumed.torn
     is_cut = rows["record"].n_unique() != rows.height
-    puzzling = rows.filter(pl.col("worst").is_in(PUZZLING), ~_is_in(_thrown_away(facts)))
+    puzzling = rows.filter(pl.col("worst").is_in(PUZZLING), ~redone)
     if not is_known or is_cut or puzzling.height:
         return None
-    # what was tried again stands where it was used
-    once = IS_USED | ~_is_in(resumed.filter(IS_USED)["key"])
-    return rows.filter(once, pl.col("worst") != Resumed.PADDING)
+    if rows.filter(~IS_USED).height:
+        # what was tried again stands where it was used
+        rows = rows.filter(IS_USED | ~_is_in(resumed.filter(IS_USED)["key"]))
+    return rows.filter(pl.col("worst") != Resumed.PADDING)
 
 
 def _ordered(classified: Classified, facts: Facts, *, with_committed: bool) -> pl.DataFrame:
@@ -109,7 +119,7 @@ def _ordered(classified: Classified, facts: Facts, *, with_committed: bool) -> p
     before = pl.DataFrame(schema=parts[0].schema)
     if with_committed:
         rows = facts.committed.filter(~pl.col("beyond"))
-        once = IS_USED | ~_is_in(rows.filter(IS_USED)["key"])
+        once = IS_USED | _is_in(_thrown_away(facts))
         nothing = pl.lit(None, pl.Int64)
         before = rows.filter(once).select(*COLUMNS, resumed=nothing, ref=nothing)
     every = pl.concat([before, *parts]).with_row_index("place")

@@ -44,6 +44,19 @@ def pairwise(
     )
 
 
+def uncounted(
+    saved: Mapping[int, object], restored: Mapping[int, object], why: str
+) -> tuple[ClaimPair, ...]:
+    """Compare what was saved with what was restored alone; `why` nothing was counted."""
+    saved = {rank: unpacked(state) for rank, state in saved.items() if state is not None}
+    restored = {rank: unpacked(state) for rank, state in restored.items() if state is not None}
+    return (
+        *_saved_restored(saved, restored),
+        ClaimPair("saved-ledger", "not-compared", ranges(saved), why),
+        ClaimPair("restored-records", "not-compared", ranges(restored), why),
+    )
+
+
 def _saved_ledger(saved: Mapping[int, object], tally: Tally) -> ClaimPair:
     facts = compare({rank: read_claim(state) for rank, state in saved.items()}, tally)
     return ClaimPair("saved-ledger", facts.agreement, ranges(saved), facts.text)
