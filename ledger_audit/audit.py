@@ -33,6 +33,7 @@ def diff(
 ) -> Report:
     """Judge the resumes of a ledger by their own rolled-back windows."""
     tell("opening the ledger")
+    contract = contract.of_stream(reading.stream)
     source = open_source(roots, reading)
     chosen = chosen_resumes(source, reading)
     forbidden = forbidden_in(source, contract, tell)
@@ -58,6 +59,7 @@ def diff_windows(
 ) -> Report:
     """Judge a resume by two plain logs: before the failure, and after the resume."""
     tell("reading both windows")
+    contract = contract.of_stream(reading.stream)
     source = open_windows(pre, post, checkpoint_step, reading)
     forbidden = forbidden_in(source, contract, tell)
     resumes = [judge(source, 1, contract, replace(reading, full=True), forbidden)]
@@ -75,6 +77,7 @@ def gate(
 ) -> Report:
     """Judge a run, and each of its resumes, by an uninterrupted control run."""
     tell("opening both ledgers")
+    contract = contract.of_stream(reading.stream)
     expected, source = open_pair(control, run, reading)
     chosen = chosen_resumes(source, reading)
     forbidden = forbidden_in(source, contract, tell)

@@ -49,6 +49,7 @@ def preflight(
     tell: Callable[[str], None] = lambda _: None,
 ) -> Report:
     """Say what could be proven of a right resume if the newest attempt died now."""
+    contract = contract.of_stream(reading.stream)
     source = open_source(roots, reading)
     forbidden = forbidden_in(source, contract, tell)
     judged, facts = judge_rehearsal(source, checkpoint_step, contract, reading, forbidden)

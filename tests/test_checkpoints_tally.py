@@ -16,7 +16,7 @@ from saving import with_saves
 
 from ledger_audit.continuity.checkpoints.archive import Archive
 from ledger_audit.continuity.checkpoints.branch import Leg, every_attempt
-from ledger_audit.continuity.checkpoints.case import case_of
+from ledger_audit.continuity.checkpoints.case import case_of, launches_of
 from ledger_audit.continuity.checkpoints.evidence import gathered
 from ledger_audit.continuity.checkpoints.places import MOST_HOLES
 from ledger_audit.continuity.checkpoints.saves import gather, starts
@@ -52,7 +52,8 @@ def tallied(archive: Archive) -> list[Counted]:
     """Tally every checkpoint of a ledger."""
     known = every_attempt(archive.source.lineage)
     told, _ = gather(archive.source.acts)
-    cases = [case_of(place, one, known) for place, one in enumerate(told)]
+    launches = launches_of(archive.source.acts, known)
+    cases = [case_of(place, one, known, launches) for place, one in enumerate(told)]
     evidence = gathered(archive, cases, told, known, starts(archive.source.acts))
     return [
         Counted(

@@ -100,7 +100,7 @@ def test_forbidden_samples_break_a_ledger_that_was_never_resumed(tmp_path: Path)
     told = ledger_audit("diff", run, "--contract", contract)
 
     assert told.code == 1
-    assert told.out.startswith("BROKEN in the clause forbidden, at no restart\n")
+    assert told.out.startswith("BROKEN in the clause forbidden\n")
     assert "1 record of 'held back' since attempt 0" in told.out
     (tmp_path / "ids.txt").write_text("99999\n")
     assert ledger_audit("diff", run, "--contract", contract).code == 3
@@ -134,3 +134,72 @@ def test_an_allowance_holds_forbidden_samples_up_to_its_number(tmp_path: Path) -
     assert ledger_audit("diff", run, "--contract", contract).code == 0
     contract.write_text(terms.format(1))
     assert ledger_audit("diff", run, "--contract", contract).code == 1
+
+
+def forbidding(folder: Path, *names: str, more: str = "") -> Path:
+    """Write a contract that forbids lists of ids beside it."""
+    contract = folder / "contract.toml"
+    lists = "".join(f'[[forbid]]\nfile = "{name}.txt"\n' for name in names)
+    contract.write_text(lists + more)
+    return contract
+
+
+def test_forbidden_samples_of_a_lineage_that_is_only_assumed_are_unproven(tmp_path: Path) -> None:
+    """Where nothing says who resumed from where, neither a hit nor its absence is trusted."""
+    lines = [*attempt(0, dealt(1, 7)), *attempt(1, dealt(5, 9), after=(0, 4))]
+    run = write(tmp_path / "run", [line for line in lines if line["kind"] != "start"])
+    for name, ids in (("hit", "8\n"), ("none", "9999\n")):
+        (tmp_path / f"{name}.txt").write_text(ids)
+        contract = forbidding(tmp_path, name)
+        told = ledger_audit("diff", run, "--contract", contract, "--format", "json")
+        assert told.code == 3
+        clause = next(one for one in told.report["clauses"] if one["clause"] == "forbidden")
+        assert clause["verdict"] == "unproven"
+
+
+def test_an_allowed_hit_does_not_hide_missing_evidence(tmp_path: Path) -> None:
+    """Known leaks are allowed, and a rank that left nothing still leaves the clause unproven."""
+    lines = [*attempt(0, dealt(1, 7)), *attempt(1, dealt(5, 9), after=(0, 4))]
+    run = write(tmp_path / "run", [line for line in lines if line["rank"] == 0])
+    (tmp_path / "hit.txt").write_text("4\n")
+    more = '[[allow]]\nfinding = "forbidden"\nat_most = 9\nreason = "known"\n'
+    contract = forbidding(tmp_path, "hit", more=more)
+
+    told = ledger_audit("diff", run, "--contract", contract, "--format", "json")
+
+    clause = next(one for one in told.report["clauses"] if one["clause"] == "forbidden")
+    assert clause["verdict"] == "unproven"
+
+
+def test_an_allowance_counts_the_records_of_one_attempt_over_all_lists(tmp_path: Path) -> None:
+    """Six records against two lists are more than four, in the resume and in the report."""
+    lines = [*attempt(0, dealt(1, 7)), *attempt(1, dealt(5, 9), after=(0, 4))]
+    run = write(tmp_path / "run", lines)
+    (tmp_path / "a.txt").write_text("20\n21\n22\n")
+    (tmp_path / "b.txt").write_text("23\n24\n25\n")
+    more = '[[allow]]\nfinding = "forbidden"\nat_most = {}\nreason = "known"\n'
+    for most, code in ((4, 1), (6, 0)):
+        contract = forbidding(tmp_path, "a", "b", more=more.format(most))
+        told = ledger_audit("diff", run, "--contract", contract, "--format", "json")
+        clause = next(one for one in told.report["clauses"] if one["clause"] == "forbidden")
+        assert (told.code, clause["verdict"]) == (code, "broken" if code else "continuous")
+
+
+def test_what_is_forbidden_in_training_is_not_forbidden_in_evaluation(tmp_path: Path) -> None:
+    """The contract of the working directory does not hold the eval stream against itself."""
+    rows = dealt(1, 7)
+    lines = [*attempt(0, rows), *attempt(1, dealt(5, 9), after=(0, 4))]
+    shown = {step: [[{"sample_id": 900 + step}]] for step in range(1, 10)}
+    evals = [
+        {**line, "attempt": int(line["step"] > 4)}
+        for line in attempt(0, shown, stream="eval")
+        if line["kind"] == "sample"
+    ]
+    run = write(tmp_path / "run", lines, evals)
+    contract = tmp_path / "contract.toml"
+    contract.write_text('held_out = ["eval"]\n')
+
+    told = ledger_audit("diff", run, "--contract", contract, "--stream", "eval", "--format", "json")
+
+    assert "forbidden" not in {one["clause"] for one in told.report["clauses"]}
+    assert ledger_audit("diff", run, "--contract", contract).code == 0

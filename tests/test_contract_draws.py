@@ -54,7 +54,7 @@ def test_draws_with_replacement_are_measured_and_never_called_replays(tmp_path: 
     again = [one for by in draws(2, 4, 9).values() for each in by for one in each if one in used]
     assert resume.draws.repeats == len(again)
     assert resume.draws.expected_repeats == pytest.approx(48 * len(used) / SIZE)
-    assert "expected, allowed: drawn anew" in clause(report, "promise")[1]
+    assert "expected by chance" in clause(report, "promise")[1]
     assert {resume.resumed[name].records for name in ("replayed", "duplicated", "unexpected")} == {
         0
     }
@@ -233,3 +233,47 @@ def test_a_contract_judges_the_whole_stream_too(tmp_path: Path) -> None:
 
     assert audit.gate([control], [run], contract=free).verdict.value == "continuous"
     assert audit.gate([control], [run], contract=kept).verdict.value == "broken"
+
+
+def test_the_first_draws_again_that_are_too_few_to_tell_are_unproven(tmp_path: Path) -> None:
+    """Eight draws of eight samples are those of the start: chance may do that, and it is said."""
+    one_by_one = {step: [[step]] for step in range(1, 9)}
+    again = {step + 8: by_rank for step, by_rank in one_by_one.items()}
+    lines = [*attempt(0, one_by_one), *attempt(1, again, after=(0, 8))]
+
+    report = judged(tmp_path, lines, DRAWN)
+
+    assert clause(report, "promise")[0] == "unproven"
+    assert "draws-too-few" in {one.code for one in report.resumes[0].limits}
+
+
+def test_a_batch_of_the_whole_data_set_is_no_same_draw(tmp_path: Path) -> None:
+    """Every step holds all samples in another order: equal sets say nothing."""
+    rng = random.Random(6)
+    orders = {step: [rng.sample(range(30), 30)] for step in range(1, 10)}
+    dead = {step: orders[step] for step in range(1, 4)}
+    alive = {step: orders[step] for step in range(4, 10)}
+
+    assert verdict(tmp_path, restarted(dead, alive, size=30), DRAWN) == "continuous"
+
+
+def test_the_same_draws_in_smaller_batches_are_the_same_draws(tmp_path: Path) -> None:
+    """A seed that was reset is seen though the batch was halved."""
+    order = random.Random(7).sample(range(SIZE), 48)
+    dead = {step: [order[8 * step - 8 : 8 * step]] for step in range(1, 4)}
+    alive = {step: [order[4 * step - 16 : 4 * step - 12]] for step in range(4, 10)}
+
+    report = judged(tmp_path, restarted(dead, alive), DRAWN)
+
+    assert clause(report, "promise")[0] == "broken"
+
+
+def test_a_stuck_loader_is_unproven_though_it_repeats_nothing_from_before(tmp_path: Path) -> None:
+    """One sample again and again after the resume is more than chance repeats."""
+    stuck = {step: [[63] * 4] * 2 for step in range(4, 10)}
+    dead = {step: [[step, 8 + step]] for step in range(1, 6)}
+
+    report = judged(tmp_path, restarted(dead, stuck, size=None), DRAWN)
+    assert "draws-not-measured" in {one.code for one in report.resumes[0].limits}
+    report = judged(tmp_path, restarted(dead, stuck), DRAWN)
+    assert clause(report, "promise")[0] == "unproven"

@@ -12,6 +12,7 @@ from ledger_audit.continuity.contract import (
     Allowance,
     Bound,
     Contract,
+    Fingerprints,
     Minimum,
     Ranks,
 )
@@ -191,3 +192,48 @@ def test_an_allowed_limit_blocks_nothing_and_its_reason_is_told(tmp_path: Path) 
     assert clause(report, "order")[0] == "unproven"
     report = judged(tmp_path / "both", lines, Contract(allow=both))
     assert {one.reason for one in report.resumes[0].limits if one.is_waived} == {"node 1 burnt"}
+
+
+def test_a_skip_of_all_that_was_expected_proves_nothing(tmp_path: Path) -> None:
+    """An allowed skip that leaves nothing of the reference is unproven, whatever came instead."""
+    foreign = {step: [[9000 + step]] for step in range(5, 9)}
+    dead = attempt(0, dealt(1, 8, ranks=1, rows=1))
+    lines = [*dead, *attempt(1, foreign, after=(0, 4))]
+    allowed = Contract(allow=(Allowance("known", finding="skipped", at_most=4),))
+
+    assert verdict(tmp_path / "none", lines, Contract()) == "broken"
+    for number, contract in enumerate((Contract(shuffle_buffer=1000), allowed)):
+        report = judged(tmp_path / f"{number}", lines, contract)
+        assert report.verdict.value == "unproven"
+        assert "skip-hides-reference" in {one.code for one in report.resumes[0].limits}
+
+
+def test_a_sampled_rank_is_missed_though_no_start_event_counts_the_ranks(tmp_path: Path) -> None:
+    """The contract itself says that the rank logs: a ledger without it proves less."""
+    lines = [
+        {**line, "data": {**line["data"], "world_size": None}} if line["kind"] == "start" else line
+        for line in replaying(0)
+        if line["rank"] == 0
+    ]
+
+    assert verdict(tmp_path / "one", lines, Contract(ranks=Ranks(sampled=(0,)))) == "continuous"
+    assert verdict(tmp_path / "two", lines, Contract(ranks=Ranks(sampled=(0, 3)))) == "unproven"
+
+
+def test_ranks_and_fingerprints_are_promised_across_a_resume_alone(tmp_path: Path) -> None:
+    """A control on other ranks breaks nothing, and a run that was never resumed has neither."""
+    contract = Contract(
+        ranks=Ranks(may_change=False), fingerprint=Fingerprints(must_match=("seed",))
+    ).with_terms(default="step")
+    control = write(tmp_path / "control", attempt(0, dealt(1, 7, ranks=1, rows=4)))
+    run = write(tmp_path / "run", attempt(0, dealt(1, 7)))
+
+    report = audit.gate([control], [run], contract=contract)
+
+    assert report.verdict.value == "continuous"
+    assert {one.clause.value for one in report.clauses} == {
+        "promise",
+        "order",
+        "unexpected",
+        "drift",
+    }

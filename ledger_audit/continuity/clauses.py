@@ -50,6 +50,8 @@ class Evidence:
     limits: tuple[Limit, ...]
     replayed_steps: int = 0
     """Resumed steps that hold a replayed record."""
+    is_resume: bool = True
+    """It is about a resume, not about a whole stream."""
     ranks: int = 1
     """Ranks of the resumed attempt."""
     skipped_by_rank: Mapping[int, int] = field(default_factory=dict)
@@ -77,8 +79,12 @@ class _Faults:
             self.allowed.append(f"{text}, allowed: {excuse}")
 
 
-def clauses_of(contract: Contract) -> tuple[ClauseName, ...]:
-    """Give the clauses that a contract judges, in the order of reports."""
+def clauses_of(contract: Contract, *, is_resume: bool = True) -> tuple[ClauseName, ...]:
+    """
+    Give the clauses that a contract judges, in the order of reports.
+
+    Ranks and fingerprints are promised across a resume: of a whole stream they say nothing.
+    """
     asked = {
         ClauseName.PROMISE: True,
         ClauseName.ORDER: True,
@@ -86,8 +92,8 @@ def clauses_of(contract: Contract) -> tuple[ClauseName, ...]:
         ClauseName.DRIFT: True,
         ClauseName.PLACEMENT: contract.placement == "kept",
         ClauseName.FORBIDDEN: contract.forbids,
-        ClauseName.RANKS: not contract.ranks.may_change,
-        ClauseName.FINGERPRINT: contract.asks_fingerprint,
+        ClauseName.RANKS: is_resume and not contract.ranks.may_change,
+        ClauseName.FINGERPRINT: is_resume and contract.asks_fingerprint,
     }
     return tuple(name for name, is_asked in asked.items() if is_asked)
 
@@ -99,7 +105,7 @@ def judge(contract: Contract, evidence: Evidence) -> tuple[Clause, ...]:
     limits = [one for one in evidence.limits if not one.is_waived]
     nothing_holds = [one for one in limits if one.code in NOTHING_HOLDS]
     clauses = []
-    for name in clauses_of(contract):
+    for name in clauses_of(contract, is_resume=evidence.is_resume):
         faults = _faults(name, contract, evidence, tolerance)
         blocking = [one for one in limits if name in one.blocks]
         remarks = evidence.remarks.get(name, ())
@@ -173,9 +179,12 @@ def _promise(faults: _Faults, evidence: Evidence, tolerance: Tolerance) -> None:
         lanes = evidence.skipped_by_rank if skipped.records >= holes else None
         text = f"{counted(holes, 'position')} left out"
         faults.add(text, tolerance.skip(holes, lanes))
+    lost = skipped.records
     for epoch in evidence.later_epochs:
         if epoch.is_broken:
-            faults.add(told_epoch(epoch), tolerance.epoch(epoch))
+            # a restart loses a buffer once: what later epochs miss adds up
+            lost += epoch.missing or 0
+            faults.add(told_epoch(epoch), tolerance.epoch(epoch, lost))
     if evidence.did_nothing:
         faults.add("the resumed attempt ended without using anything", None)
 
@@ -188,7 +197,7 @@ def _draws(faults: _Faults, draws: Draws | None) -> None:
         faults.add(text, None)
     elif draws.expected_repeats is not None:
         told = f"{draws.repeats:,} of {counted(draws.records, 'draw')} repeat a sample"
-        faults.add(f"{told}, {draws.expected_repeats:,.1f} expected", "drawn anew")
+        faults.allowed.append(f"{told}, {draws.expected_repeats:,.1f} expected by chance")
 
 
 def _order(faults: _Faults, contract: Contract, found: Disorder, tolerance: Tolerance) -> None:

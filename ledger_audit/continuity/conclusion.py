@@ -5,8 +5,9 @@ from dataclasses import replace
 from typing import Any
 
 from ledger_audit.continuity.beside import AGAINST
+from ledger_audit.continuity.clauses import NOTHING_HOLDS
 from ledger_audit.continuity.contract import Contract
-from ledger_audit.continuity.forbidden import Found
+from ledger_audit.continuity.forbidden import Found, hits_of
 from ledger_audit.continuity.lineage import Lineage
 from ledger_audit.continuity.tolerance import Tolerance
 from ledger_audit.model import (
@@ -23,7 +24,6 @@ from ledger_audit.model import (
     Resumed,
     Verdict,
 )
-from ledger_audit.model.forbidden import Forbidden
 from ledger_audit.printable import counted, quoted
 
 
@@ -62,7 +62,7 @@ def with_forbidden(report: Report, found: Found | None, contract: Contract) -> R
     """
     if found is None:
         return report
-    clause = _forbidden(found.report, report, contract)
+    clause = _forbidden(found, report, contract)
     verdict = Verdict.worst([report.verdict, clause.verdict])
     decision = report.decision
     if clause.verdict == Verdict.BROKEN and report.verdict != Verdict.BROKEN:
@@ -78,25 +78,37 @@ def with_forbidden(report: Report, found: Found | None, contract: Contract) -> R
     )
 
 
-def _forbidden(found: Forbidden, report: Report, contract: Contract) -> Clause:
-    """Judge the clause of the whole lineage."""
+def _forbidden(found: Found, report: Report, contract: Contract) -> Clause:
+    """
+    Judge the clause of the whole lineage.
+
+    Where the lineage itself may be wrong, nothing found in it is trusted.
+    """
     name = ClauseName.FORBIDDEN
-    used = [one for one in found.lists if one.records]
-    if used:
-        told = "; ".join(
-            f"{counted(one.records, 'record')} {AGAINST[one.kind]} {quoted(one.name)} since "
-            f"attempt {one.since_attempt}"
-            for one in used
-        )
-        most = max(hits.records for one in used for hits in one.hits)
-        excuse = Tolerance(contract).of(Overlay.FORBIDDEN)(most)
-        if excuse is None:
-            return Clause(name, Verdict.BROKEN, told)
-        return Clause(name, Verdict.CONTINUOUS, f"{told}, allowed: {excuse}")
-    unseen = found.blocking(contract.waived)
+    judged = [*report.resumes, *filter(None, [report.stream])]
+    doubted = [
+        limit
+        for one in judged
+        for limit in one.limits
+        if limit.code in NOTHING_HOLDS and not limit.is_waived
+    ]
+    if doubted:
+        return Clause(name, Verdict.UNPROVEN, doubted[-1].text)
+    told = "; ".join(
+        f"{counted(one.records, 'record')} {AGAINST[one.kind]} {quoted(one.name)} since "
+        f"attempt {one.since_attempt}"
+        for one in found.report.lists
+        if one.records
+    )
+    by_attempt = [hits_of(found, one.attempt).height for one in report.lineage if one.in_lineage]
+    excuse = Tolerance(contract).of(Overlay.FORBIDDEN)(max(by_attempt, default=0))
+    if told and excuse is None:
+        return Clause(name, Verdict.BROKEN, told)
+    unseen = found.report.blocking(contract.waived)
     if unseen and "forbidden-unseen" not in contract.waived:
         return Clause(name, Verdict.UNPROVEN, unseen[0].text)
-    judged = [*report.resumes, *filter(None, [report.stream])]
+    if told:
+        return Clause(name, Verdict.CONTINUOUS, f"{told}, allowed: {excuse}")
     told_of = [one.because for part in judged for one in part.clauses if one.clause == name]
     return Clause(name, Verdict.CONTINUOUS, told_of[-1] if told_of else "nothing found")
 

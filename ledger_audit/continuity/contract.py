@@ -167,6 +167,10 @@ class Contract:
             each["file"] = str(each["file"])
         return {**told, "allow_unproven": sorted(self.waived)}
 
+    def of_stream(self, stream: str | None) -> "Contract":
+        """Give the contract for a stream: what is forbidden is forbidden in training alone."""
+        return self if stream is None else replace(self, forbid=(), only=(), held_out=())
+
     def with_terms(
         self, *, default: Order, order: Order | None = None, waived: Sequence[str] = ()
     ) -> "Contract":

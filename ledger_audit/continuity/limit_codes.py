@@ -23,6 +23,8 @@ LIMITS: dict[str, tuple[tuple[ClauseName, ...], str]] = {
     "fewer-steps-than-awaited": (STREAM, "a longer --timeout, or fewer steps to --wait for"),
     "window-too-short": (STREAM, "more whole steps, or a smaller minimum in the contract"),
     "tokens-not-logged": (PROMISE, "token_start and token_end, or a bound in samples or steps"),
+    "skip-hides-reference": (STREAM, "a longer reference, or less that may be skipped"),
+    "draws-too-few": (PROMISE, "more resumed steps"),
     "draws-repeat": (PROMISE, "a control run, or an allowance with its reason"),
     "world-size-not-logged": ((ClauseName.RANKS,), "world_size in every start event"),
     "fingerprint-not-logged": (

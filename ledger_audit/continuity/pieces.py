@@ -72,7 +72,8 @@ def take_stock(
     }
     by_kind["commit"] = frozenset(tries.filter(kind="commit")["rank"].to_list())
     if attempt.resumed_at is None and not by_kind["restore"]:
-        by_kind["restore"] = expected  # a first launch has nothing to restore
+        # a first launch has nothing to restore: its iterator says that it tells such things
+        by_kind["restore"] = by_kind["iterator"]
     found = [_of_ranks(attempt, resume)]
     for kind, wanted in EVENTS.items():
         present = by_kind[kind] & expected

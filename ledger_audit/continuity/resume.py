@@ -152,6 +152,7 @@ def _evidence(
         did_nothing=_did_nothing(windows),
         limits=contract.waive(sorted_limits(limits, contract)),
         replayed_steps=replayed["step"].n_unique(),
+        is_resume=bool(windows.committed.attempts),
         ranks=len(windows.resumed.attempts[-1].everyone) or 1,
         skipped_by_rank=dict(by_rank),
         draws=draws,

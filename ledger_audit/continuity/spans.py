@@ -24,6 +24,8 @@ def packing_changed(known: Keyed, pairs: pl.DataFrame, overlap: int | None) -> b
     tokens are shared by neighbours by contract; null: up to one.
     """
     shared = _SHARED_TOKENS if overlap is None else overlap
+    # where the contract says what is shared, pieces leave it out: any overlap may be a change
+    least = _SHARED_TOKENS if overlap is None else 0
     if not set(SPAN) <= set(known.columns):
         return False
     committed, reference, resumed = known.windows.sides
@@ -50,7 +52,7 @@ def packing_changed(known: Keyed, pairs: pl.DataFrame, overlap: int | None) -> b
     ours = ours.join(code, on=document, nulls_equal=True)
     theirs = theirs.join(code, on=document, nulls_equal=True)
     nearest = (
-        ours.select("document", "token_start", at=pl.col("token_end") - shared - 1)
+        ours.select("document", "token_start", at=pl.col("token_end") - least - 1)
         .sort("at")
         .join_asof(
             theirs.select("document", begin="token_start", reached="token_end").sort("begin"),
@@ -61,7 +63,7 @@ def packing_changed(known: Keyed, pairs: pl.DataFrame, overlap: int | None) -> b
             check_sortedness=False,
         )
     )
-    overlaps = nearest["reached"] > nearest["token_start"] + shared
+    overlaps = nearest["reached"] > nearest["token_start"] + least
     return bool(overlaps.fill_null(value=False).any())
 
 
@@ -72,7 +74,9 @@ def cut_into_pieces(known: Keyed, overlap: int | None) -> Keyed:
     What neighbouring spans share by contract belongs to the later one alone.
     """
     document = [name for name in known.columns if name not in SPAN]
-    uncut = [_without_shared(side, document, overlap or 0) for side in known.windows.sides]
+    columns = [*document, "token_start"]
+    begins = pl.concat([side.records.select(columns) for side in known.windows.sides]).unique()
+    uncut = [_without_shared(side, begins, document, overlap or 0) for side in known.windows.sides]
     every = pl.concat([side.records.select(*document, *SPAN) for side in uncut])
     points = (
         pl.concat([every.select(*document, at=pl.col(name)) for name in SPAN])
@@ -88,11 +92,11 @@ def cut_into_pieces(known: Keyed, overlap: int | None) -> Keyed:
     return replace(known, windows=keyed(windows, known.columns))
 
 
-def _without_shared(side: Side, document: list[str], overlap: int) -> Side:
-    """Let each span end where a later one of its document, in the same window, begins with it."""
+def _without_shared(side: Side, begins: pl.DataFrame, document: list[str], overlap: int) -> Side:
+    """Let each span end where a later one of its document, in any window, begins with it."""
     if not overlap:
         return side
-    next_begins = side.records.select(*document, begin="token_start").unique()
+    next_begins = begins.rename({"token_start": "begin"})
     rows = side.records.with_columns(begin=pl.col("token_end") - overlap).join(
         next_begins.with_columns(shares=pl.lit(value=True)),
         on=[*document, "begin"],

@@ -6,11 +6,12 @@ from dataclasses import replace
 from ledger_audit.continuity.beside import Beside, faults, limits
 from ledger_audit.continuity.classify import Classified
 from ledger_audit.continuity.contract import Contract
+from ledger_audit.continuity.draws import MOST_DEVIATIONS
 from ledger_audit.continuity.facts import Facts
 from ledger_audit.continuity.limit_codes import limit
 from ledger_audit.continuity.lineage import Attempt
 from ledger_audit.continuity.windows import Source, Windows, whole_through
-from ledger_audit.model import ClauseName, Draws, Limit, Resumed
+from ledger_audit.model import ClauseName, Draws, Expected, Limit, Resumed
 from ledger_audit.printable import counted
 
 ABOUT_A_REFERENCE = frozenset(
@@ -29,18 +30,16 @@ ABOUT_A_REFERENCE = frozenset(
 )
 """Limits that say nothing where samples are drawn anew: there is no order to go on in."""
 
-MOST_DEVIATIONS = 5.0
-"""Standard deviations beyond which repeats are no chance: it goes beyond once in 3 million."""
-
 
 def asked_of(source: Source, contract: Contract) -> Source:
-    """Ask only those ranks for a ledger that the contract samples, and those that left one."""
+    """Ask those ranks for a ledger that the contract samples, and those that left one."""
     sampled = contract.ranks.sampled
     if sampled is None:
         return source
 
     def asked(attempt: Attempt) -> Attempt:
-        return replace(attempt, logged=(attempt.seen | {*sampled}) & attempt.everyone)
+        known = replace(attempt, peers=attempt.peers | frozenset(sampled))
+        return replace(known, logged=(known.seen | {*sampled}) & known.everyone)
 
     lineage = source.lineage
     return replace(
@@ -65,6 +64,7 @@ def limits_of_terms(
         *_of_length(facts, contract),
         *_of_tokens(facts, classified, contract),
         *_of_draws(draws),
+        *_of_skips(classified, contract),
         *_of_ranks(facts.known.windows, contract),
         *([] if beside is None else limits(beside, contract)),
     ]
@@ -125,16 +125,39 @@ def _of_tokens(facts: Facts, classified: Classified, contract: Contract) -> list
     return [limit("tokens-not-logged", text)]
 
 
+def _of_skips(classified: Classified, contract: Contract) -> list[Limit]:
+    """A skip that the contract allows and that leaves nothing of the reference proves nothing."""
+    outcomes = classified.expected["worst"]
+    allows = any(one.finding == Expected.SKIPPED for one in contract.allow)
+    if not (allows or contract.shuffle_buffer) or not (outcomes == Expected.SKIPPED).any():
+        return []
+    if (outcomes == Expected.MATCHED).any():
+        return []
+    text = "nothing of the reference came again: what may be skipped leaves nothing to prove by"
+    return [limit("skip-hides-reference", text)]
+
+
 def _of_draws(draws: Draws | None) -> list[Limit]:
     if draws is None:
         return []
+    found = []
+    if draws.may_reproduce is not None:
+        text = (
+            f"the {counted(draws.records, 'draw')} so far are those of the start of attempt "
+            f"{draws.may_reproduce}: too few to tell from chance"
+        )
+        found.append(limit("draws-too-few", text))
+    if draws.repeats_within > draws.most_within:
+        text = f"{draws.repeats_within:,} of {counted(draws.records, 'draw')} repeat a resumed one"
+        found.append(limit("draws-repeat", f"{text}: weighted draws, or a stuck loader"))
     told = f"{draws.repeats:,} of {counted(draws.records, 'draw')} repeat a sample"
     if draws.expected_repeats is None or draws.deviation is None:
-        return [limit("draws-not-measured", f"{told}; nothing says how many chance would")]
-    if draws.repeats <= draws.expected_repeats + MOST_DEVIATIONS * draws.deviation:
-        return []
-    expected = f"{draws.expected_repeats:,.1f} expected: weighted draws, or the same again"
-    return [limit("draws-repeat", f"{told}, {expected}")]
+        text = f"{told}; nothing says how many chance would"
+        return [*found, limit("draws-not-measured", text)]
+    if draws.repeats > draws.expected_repeats + MOST_DEVIATIONS * draws.deviation:
+        expected = f"{draws.expected_repeats:,.1f} expected: weighted draws, or the same again"
+        found.append(limit("draws-repeat", f"{told}, {expected}"))
+    return found
 
 
 def _of_ranks(windows: Windows, contract: Contract) -> list[Limit]:

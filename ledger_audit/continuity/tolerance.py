@@ -39,6 +39,10 @@ class Tolerance:
 
     def replay(self, count: int) -> str | None:
         """Excuse so many places, or uses in a later epoch, beyond what each may have."""
+        bound = self.contract.bounded_replay
+        is_counted = bound is None or bound.samples is not None
+        if not is_counted and count > self.replayed.records:
+            return self.of(Resumed.REPLAYED)(count)  # nothing bounds them but the replay itself
         return self._repeat(count, count)
 
     def _repeat(self, records: int, samples: int) -> str | None:
@@ -57,16 +61,20 @@ class Tolerance:
         return self.of(Expected.SKIPPED)(records)
 
     def unexpected(self, records: int, skipped: int, excuse: str | None) -> str | None:
-        """Excuse what stands, past the reference's end, in the place of an excused skip."""
+        """
+        Excuse what stands, past the reference's end, in the place of an excused skip.
+
+        Where the whole reference was skipped, a limit leaves it unproven.
+        """
         if excuse is not None and records <= skipped:
             return f"in the place of what was skipped: {excuse}"
         return self.of(Resumed.UNEXPECTED)(records)
 
-    def epoch(self, epoch: LaterEpoch) -> str | None:
-        """Excuse what a later epoch misses or repeats."""
+    def epoch(self, epoch: LaterEpoch, lost: int) -> str | None:
+        """Excuse what a later epoch misses or repeats; `lost`: missed since the restart, in all."""
         excuses = []
         if epoch.missing:
-            excuses.append(self.skip(epoch.missing, None))
+            excuses.append(self.skip(lost, None))
         if epoch.repeated:
             excuses.append(self.replay(epoch.repeated))
         return None if None in excuses else "; ".join(one for one in excuses if one is not None)

@@ -8,6 +8,10 @@ from typing import Any, Literal
 from ledger_audit.model.claims import ClaimPair
 from ledger_audit.model.fingerprints import FingerprintFacts
 from ledger_audit.model.forbidden import Forbidden
+from ledger_audit.model.measured import Coverage as Coverage
+from ledger_audit.model.measured import Draws as Draws
+from ledger_audit.model.measured import Positions as Positions
+from ledger_audit.model.measured import SourceDamage as SourceDamage
 
 
 class Verdict(StrEnum):
@@ -192,35 +196,6 @@ class Shift:
 
 
 @dataclass(frozen=True)
-class SourceDamage:
-    """What a resume did to one data set of a blend, in records."""
-
-    source: str | None
-    """Null: records without one."""
-    resumed: int
-    """Records of the resumed window."""
-    replayed: int
-    skipped: int
-
-
-@dataclass(frozen=True)
-class Positions:
-    """The second line of evidence, in places of the global stream (sequences)."""
-
-    expected: int | None
-    """One more than the largest committed position; null without a committed record."""
-    first: int | None
-    shift: int | None
-    repeated: int
-    holes: int | None
-    """Null where ranks are not logged: a hole may be theirs."""
-    drift: int
-    """Positions that held another sample before."""
-    lost: int = 0
-    """Records known to be missing that may have been in the holes."""
-
-
-@dataclass(frozen=True)
 class LaterEpoch:
     """An epoch that was over after the resume."""
 
@@ -234,33 +209,6 @@ class LaterEpoch:
     """An earlier epoch with exactly the same order."""
     is_broken: bool
     """It misses a global batch or more, or repeats beyond its padding."""
-
-
-@dataclass(frozen=True)
-class Draws:
-    """Samples that were drawn anew, measured against chance."""
-
-    records: int
-    """Resumed records."""
-    repeats: int
-    """Those of a sample that a committed update had used."""
-    expected_repeats: float | None
-    """How many chance repeats; null where the size of the data set is not logged."""
-    deviation: float | None
-    """The standard deviation of that number; null likewise."""
-    missed: int | None
-    """Samples that nothing has used yet; null likewise."""
-    expected_missed: float | None
-    reproduces: str | None
-    """The attempt whose first draws these are, step by step; null: none."""
-
-
-@dataclass(frozen=True)
-class Coverage:
-    """How many lanes of the reference prove anything."""
-
-    lanes: int
-    lanes_proven: int
 
 
 COMMITTED = "committed"

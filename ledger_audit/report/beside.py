@@ -11,7 +11,7 @@ from ledger_audit.model import Resume
 from ledger_audit.model.fingerprints import Change, FingerprintFacts
 from ledger_audit.model.forbidden import Forbidden, ForbiddenHits, ForbiddenList
 from ledger_audit.printable import counted, printable, quoted
-from ledger_audit.report.phrases import ranges_of
+from ledger_audit.report.phrases import ranges_of, several
 
 MOST_CHANGES = 8
 """Changes of the fingerprint that a screen shows; the JSON report has more."""
@@ -102,9 +102,10 @@ def _since(listed: ForbiddenList) -> str:
 
 def _hits(hits: ForbiddenHits) -> Text:
     tokens = "" if hits.tokens is None else f", {counted(hits.tokens, 'token')}"
+    steps = ((hits.first_step, hits.last_step),)
     where = (
-        f"{counted(hits.records, 'record')} of {counted(hits.samples, 'sample')}{tokens}; ranks "
-        f"{ranges_of(hits.ranks)}, steps {hits.first_step}-{hits.last_step}; e.g. "
+        f"{counted(hits.records, 'record')} of {counted(hits.samples, 'sample')}{tokens}; "
+        f"{several('rank', hits.ranks)}, {several('step', steps)}; e.g. "
     )
     told = [
         quoted(one.sample_id) + ("" if one.span is None else f" [{one.span[0]}:{one.span[1]})")

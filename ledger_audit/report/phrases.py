@@ -123,14 +123,15 @@ def places(finding: Finding) -> str:
     """Name the ranks, slots and steps of a finding."""
     return ", ".join(
         [
-            _several("rank", finding.ranks),
-            _several("slot", finding.slots),
-            _several("step", ((finding.first_step, finding.last_step),)),
+            several("rank", finding.ranks),
+            several("slot", finding.slots),
+            several("step", ((finding.first_step, finding.last_step),)),
         ]
     )
 
 
-def _several(noun: str, ranges: Sequence[tuple[int, int]]) -> str:
+def several(noun: str, ranges: Sequence[tuple[int, int]]) -> str:
+    """Name places by their ranges, in the singular where it is one."""
     is_one = len(ranges) == 1 and ranges[0][0] == ranges[0][1]
     return f"{noun if is_one else noun + 's'} {ranges_of(ranges)}"
 

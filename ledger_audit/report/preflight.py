@@ -7,8 +7,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from ledger_audit.model import Piece, Report, Resume, Verdict
+from ledger_audit.model import Piece, Report, Verdict
 from ledger_audit.printable import printable
+from ledger_audit.report.beside import forbidden_block
 from ledger_audit.report.marks import VERDICTS
 from ledger_audit.report.phrases import ranges_of
 from ledger_audit.report.screen import Screen
@@ -43,16 +44,19 @@ def _blocks(report: Report) -> Iterator[RenderableType]:
     resume = report.resumes[-1]
     at = resume.checkpoint_step
     yield word + plain(f" if attempt {resume.from_attempt} died now", "bold")
-    yield plain(_sentence(report, resume))
+    yield plain(_sentence(report))
     yield ""
     rows = [("decision", report.decision.text), ("resume", f"from step {at}{_told_by(report)}")]
     if report.contract.get("file") is not None:
         rows.append(("contract", str(report.contract["file"])))
     yield labelled(rows)
     yield ""
-    yield Padding(clauses_table(resume.clauses, _JUDGED), (0, 0, 0, 2))
+    yield Padding(clauses_table(report.clauses, _JUDGED), (0, 0, 0, 2))
     yield ""
     yield Padding(_pieces(report.evidence), (0, 0, 0, 2))
+    if report.forbidden is not None and (found := [*forbidden_block(report.forbidden)]):
+        yield ""
+        yield from found
     judged = frozenset(clause.clause for clause in resume.clauses)
     limits = tuple(one for one in resume.limits if one.code not in _OF_A_REAL_RESUME)
     if limits:
@@ -60,10 +64,11 @@ def _blocks(report: Report) -> Iterator[RenderableType]:
         yield Padding(limits_table(limits, judged), (0, 0, 0, 2))
 
 
-def _sentence(report: Report, resume: Resume) -> str:
-    open_clauses = [c.clause for c in resume.clauses if c.verdict == Verdict.UNPROVEN]
+def _sentence(report: Report) -> str:
+    open_clauses = [c.clause for c in report.clauses if c.verdict == Verdict.UNPROVEN]
     if report.verdict == Verdict.BROKEN:
-        return "What is there breaks the contract already, before any resume."
+        broken = [c.because for c in report.clauses if c.verdict == Verdict.BROKEN]
+        return f"The contract is broken before any resume: {'; '.join(broken)}."
     if not open_clauses:
         return "A resume could be judged in every clause of the contract."
     return f"Of a right resume, {', '.join(open_clauses)} could not be proven."

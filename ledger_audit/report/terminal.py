@@ -85,7 +85,7 @@ def _head(report: Report) -> Iterator[RenderableType]:
     if judged is None:
         broken = [one for one in report.clauses if one.verdict == report.verdict]
         if report.verdict == Verdict.BROKEN and broken:
-            yield word + plain(f" in the clause {broken[-1].clause}, at no restart", "bold")
+            yield word + plain(f" in the clause {broken[-1].clause}", "bold")
             yield plain(f"{broken[-1].because}.")
             return
         yield word + plain(": nothing was resumed")

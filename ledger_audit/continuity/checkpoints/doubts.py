@@ -13,6 +13,8 @@ from ledger_audit.continuity.claims.claim import Claim
 from ledger_audit.model import Unread
 from ledger_audit.printable import counted
 
+BEFORE = "nothing says what the run had used before"
+
 _MOST = 2
 """Reasons that are told; the rest is counted."""
 
@@ -23,8 +25,10 @@ def unseen(
     """Tell why amounts up to a checkpoint may be too small; null: they are whole."""
     wanted = list(claims)
     found: list[str] = []
-    for leg in legs:
+    for number, leg in enumerate(legs):
         found += _of_attempt(leg)
+        if number == 0 and (since := unlogged_until(leg, walks)) is not None:
+            found.append(f"attempt {leg.attempt.label} begins at step {since:,}: {BEFORE}")
         if leg.first <= leg.last and leg.attempt.label in walks:
             found += _of_steps(archive, leg, walks[leg.attempt.label], wanted)
     told = list(dict.fromkeys(found))
@@ -32,6 +36,22 @@ def unseen(
         return None
     more = f", and {counted(len(told) - _MOST, 'more reason')}" if len(told) > _MOST else ""
     return "; ".join(told[:_MOST]) + more
+
+
+def unlogged_until(leg: Leg, walks: Mapping[str, Walk]) -> int | None:
+    """
+    Give the first step of a log that was switched on in the middle of a run; null: it was not.
+
+    Args:
+        leg: the oldest of a lineage.
+        walks: through its attempts.
+    """
+    if leg.attempt.is_absent or leg.attempt.resumed_at is not None or leg.last < leg.first:
+        return None
+    steps = None if leg.attempt.label not in walks else walks[leg.attempt.label].steps
+    # where not even the checkpoint's own step is there, nothing of the lineage is
+    first = leg.last + 1 if steps is None or steps.is_empty() else int(steps["step"][0])
+    return first if first > 1 else None
 
 
 def _of_attempt(leg: Leg) -> list[str]:

@@ -11,13 +11,19 @@ from ledger_audit.continuity.checkpoints.case import Case
 from ledger_audit.continuity.checkpoints.digests import Starts
 from ledger_audit.continuity.checkpoints.documents import at, documents_of
 from ledger_audit.continuity.checkpoints.places import passed_by
-from ledger_audit.continuity.checkpoints.saves import Told
+from ledger_audit.continuity.checkpoints.saves import Told, first_start
 from ledger_audit.continuity.checkpoints.stages import staged
 from ledger_audit.continuity.checkpoints.tallies import IDENTITY, Known
 from ledger_audit.continuity.checkpoints.walk import SNAPSHOTS, Walk, walk
 from ledger_audit.continuity.checkpoints.weights import ends_of
-from ledger_audit.continuity.checkpoints.wholeness import Habits
+from ledger_audit.continuity.checkpoints.wholeness import (
+    Habits,
+    loaded,
+    newest_of,
+    wholeness_of,
+)
 from ledger_audit.continuity.lineage import Attempt
+from ledger_audit.model.checkpoints import Wholeness
 
 
 @dataclass(frozen=True)
@@ -35,6 +41,17 @@ class Evidence:
     loaded: Mapping[tuple[str, int], tuple[str, ...]]
     """(attempt, step) → the attempts that resumed from there."""
     _documents: Mapping[str, pl.DataFrame]
+    _went_on: Mapping[tuple[str, int], tuple[int, tuple[str, ...]]]
+    """(attempt, step) → which save of it was loaded, and the attempts that went on from it."""
+
+    def wholeness(self, told: Told) -> Wholeness:
+        """Tell whether a checkpoint is whole."""
+        place, label = (told.attempt, told.step), told.attempt
+        start = first_start(self.starts, label)
+        found = wholeness_of(told, self.known[label], self.habits[label], start)
+        if self._went_on.get(place, (0, ()))[0] != told.nth or found.is_whole:
+            return found
+        return loaded(found, self._went_on[place][1])
 
     def documents(self, case: Case) -> pl.DataFrame | None:
         """Give how many distinct documents a checkpoint's lineage had used; null: nobody asks."""
@@ -78,17 +95,42 @@ def gathered(
     of_attempt: dict[str, list[Told]] = {}
     for one in said:
         of_attempt.setdefault(one.attempt, []).append(one)
+    habits = {label: Habits.of(own) for label, own in of_attempt.items()}
     return Evidence(
         archive,
         known,
         starts,
-        habits={label: Habits.of(own) for label, own in of_attempt.items()},
+        habits=habits,
         walks=walks,
         ends={label: ends_of(one) for label, one in walks.items()},
         summed=_known(archive, cases, walks),
         loaded=loaders(known),
         _documents=documents_of(archive, walks, asking) if asking else {},
+        _went_on=_went_on(said, known, habits, starts),
     )
+
+
+def _went_on(
+    said: Sequence[Told],
+    known: Mapping[str, Attempt],
+    habits: Mapping[str, Habits],
+    starts: Starts,
+) -> dict[tuple[str, int], tuple[int, tuple[str, ...]]]:
+    """Find the saves that attempts loaded and went on from: these were whole by that fact."""
+    saves: dict[tuple[str, int], list[Told]] = {}
+    for one in said:
+        saves.setdefault((one.attempt, one.step), []).append(one)
+    found = {}
+    for place, labels in loaders(known).items():
+        # without a start event it is assumed; without a record, nothing shows that it was loaded
+        later = [known[label] for label in labels if not known[label].is_assumed]
+        went_on = tuple(one.label for one in later if one.first_step is not None)
+        if went_on and place in saves:
+            label = place[0]
+            start = first_start(starts, label)
+            chosen = newest_of(saves[place], known[label], habits[label], start)
+            found[place] = chosen.nth, went_on
+    return found
 
 
 def _walks(
@@ -114,7 +156,7 @@ def _walks(
 
 def _known(archive: Archive, cases: Sequence[Case], walks: Mapping[str, Walk]) -> Known:
     """Bring together what tallies need beside the sums."""
-    counts = [count for case in cases for claim in case.claims.values() for count in claim.counts]
+    counts = [count for case in cases for claim in case.every_claim for count in claim.counts]
     by_stage: dict[int, Mapping[str, int]] = {}
     for label in {case.told.attempt for case in cases}:
         snapshots = walks[label].ends.select(list(SNAPSHOTS)).unique()

@@ -1,8 +1,10 @@
 """Judges every checkpoint of a ledger: whole or not, coherent or not, and what it leads to."""
 
+from dataclasses import replace
+
 from ledger_audit.continuity.checkpoints.archive import Archive, Probe
 from ledger_audit.continuity.checkpoints.branch import every_attempt
-from ledger_audit.continuity.checkpoints.case import Case, case_of
+from ledger_audit.continuity.checkpoints.case import Case, case_of, launches_of
 from ledger_audit.continuity.checkpoints.digests import digest_of
 from ledger_audit.continuity.checkpoints.evidence import Evidence, gathered
 from ledger_audit.continuity.checkpoints.ladder import ladder_of
@@ -10,8 +12,9 @@ from ledger_audit.continuity.checkpoints.resumable import Data, resumable
 from ledger_audit.continuity.checkpoints.saves import Told, gather, ranges_of, starts
 from ledger_audit.continuity.checkpoints.tallies import tally_of
 from ledger_audit.continuity.checkpoints.weights import label_of
-from ledger_audit.continuity.checkpoints.wholeness import wholeness_of
+from ledger_audit.continuity.checkpoints.wholeness import named
 from ledger_audit.continuity.claims.compare import compare
+from ledger_audit.continuity.claims.tally import Tally
 from ledger_audit.errors import UsageError
 from ledger_audit.model.checkpoints import Checkpoint, Ranges
 from ledger_audit.model.claims import ClaimFacts
@@ -43,7 +46,8 @@ def judge(
         )
     said, unplaced = gather(archive.source.acts)
     told = [one for one in said if only in (None, one.attempt)]
-    cases = [case_of(place, one, known) for place, one in enumerate(told)]
+    launches = launches_of(archive.source.acts, (one.attempt for one in told))
+    cases = [case_of(place, one, known, launches) for place, one in enumerate(told)]
     evidence = gathered(archive, cases, said, known, starts(archive.source.acts))
     found = [_checkpoint(evidence, case, probe) for case in cases]
     age = {label: place for place, label in enumerate(known)}
@@ -61,12 +65,10 @@ def _checkpoint(evidence: Evidence, case: Case, probe: Probe | None) -> Checkpoi
     told, attempt = case.told, evidence.known[case.told.attempt]
     own = evidence.walks[attempt.label]
     tally = tally_of(evidence.summed, case, evidence.documents(case))
-    start = evidence.starts.get(attempt.label, {})
-    first = start.get(min(start, default=0), {})
-    wholeness = wholeness_of(told, attempt, evidence.habits[attempt.label], first)
+    wholeness = evidence.wholeness(told)
     label = label_of(evidence.archive, told, own, evidence.ends[attempt.label].get(case.place))
     digest = digest_of(told, case.legs, evidence.walks, evidence.starts)
-    claim = compare(case.claims, tally) if case.claims else None
+    claim = _compared(case, tally)
     paths = tuple(dict.fromkeys(one.path for one in told.saves.values() if one.path))
     probed = None if probe is None else tuple(probe(path) for path in paths)
     data = Data(claim, tally.unseen, digest, _silent(told, claim))
@@ -91,6 +93,29 @@ def _checkpoint(evidence: Evidence, case: Case, probe: Probe | None) -> Checkpoi
         resumable=verdict,
         because=because,
     )
+
+
+def _compared(case: Case, tally: Tally) -> ClaimFacts | None:
+    """
+    Compare what a checkpoint claims; null: nothing.
+
+    Where ranks claim twice, and not the same, nothing says which of the two a resume would load:
+    the second may contradict, and what it leaves open is open.
+    """
+    if not case.claims:
+        return None
+    found = compare(case.claims, tally)
+    if not case.others or found.agreement == "contradicts":
+        return found
+    other = compare({**case.claims, **case.others}, tally)
+    if other.agreement == "agrees" and other.silent == found.silent:
+        return found
+    ranks = named(ranges_of(case.others))
+    told = f"{ranks} claimed twice for this save, and not the same; of the second"
+    if other.agreement == "contradicts":
+        return replace(other, text=f"{told} {other.text}")
+    why = f"{told} nothing is compared"
+    return replace(found, agreement="not-compared", comparisons=(), text=why)
 
 
 def _silent(told: Told, claim: ClaimFacts | None) -> Ranges:

@@ -66,11 +66,18 @@ def joined(runs: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def places_of(passed: Mapping[str, Passed], walks: Sequence[tuple[Leg, Walk]]) -> Places | None:
+def places_of(
+    passed: Mapping[str, Passed], walks: Sequence[tuple[Leg, Walk]], *, is_cut: bool
+) -> Places | None:
     """
     Find the next place of a checkpoint's lineage and the holes before it.
 
     Null where not every committed record has a position, or positions were started anew.
+
+    Args:
+        passed: places, by attempt.
+        walks: the legs of the lineage that have steps.
+        is_cut: the ledger does not begin with the run: what lies before its first place is no hole.
     """
     attempts = [leg.attempt for leg, _ in walks]
     is_placed = all(_is_placed(leg, walk) for leg, walk in walks)
@@ -93,6 +100,9 @@ def places_of(passed: Mapping[str, Passed], walks: Sequence[tuple[Leg, Walk]]) -
         skipped = pl.DataFrame(declared, schema=on_purpose.schema, orient="row")
         on_purpose = pl.concat([on_purpose, skipped])
     known = pl.concat([pl.concat([runs, voided]).select("start", "stop"), on_purpose])
+    if is_cut:
+        before = [(0, int(known["start"].min() or 0))]
+        known = pl.concat([known, pl.DataFrame(before, schema=known.schema, orient="row")])
     holes, count = _holes(known, following)
     committed = joined(runs.with_columns(edge=pl.lit(0, pl.Int64))).select("start", "stop")
     after = _through(on_purpose, following)

@@ -1,12 +1,14 @@
 """Gathers what the ranks said of each checkpoint: who began, who completed, and with what."""
 
 import json
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import polars as pl
 
+from ledger_audit.continuity.claims.pairs import canonical
 from ledger_audit.errors import UnreadableError
 
 
@@ -20,6 +22,9 @@ class Save:
     complete: int | None = None
     """The `seq` of `complete`."""
     claim: Any = None
+    """The first that it told: with `begin` as a rule."""
+    other_claim: Any = None
+    """Another one that it told later, with `complete`; null: it did not, or told the same."""
     fingerprint: Mapping[str, Any] | None = None
     path: str | None = None
     cursor: Mapping[str, Any] | None = None
@@ -47,7 +52,8 @@ def gather(acts: pl.DataFrame) -> tuple[list[Told], dict[str, int]]:
     """
     Gather the checkpoints of every attempt.
 
-    The n-th save of a step on one rank belongs to the n-th on the others.
+    The n-th save of a step on one rank belongs to the n-th on the others. Where ranks saved a
+    step more or less often, as after a retry on one alone, `_joined` says which belong together.
 
     Args:
         acts: EVENTS that are neither commits nor voids.
@@ -65,12 +71,41 @@ def gather(acts: pl.DataFrame) -> tuple[list[Told], dict[str, int]]:
         else:
             own = saves.setdefault((row["attempt"], row["step"], row["rank"]), [])
             _add(own, row, data_of(row))
-    found: dict[tuple[str, int, int], dict[int, Save]] = {}
+    of_step: dict[tuple[str, int], dict[int, list[Save]]] = {}
     for (attempt, step, rank), own in saves.items():
-        for nth, save in enumerate(own, 1):
-            found.setdefault((attempt, step, nth), {})[rank] = save
-    told = [Told(*place, saves=dict(sorted(found[place].items()))) for place in sorted(found)]
-    return told, unplaced
+        of_step.setdefault((attempt, step), {})[rank] = own
+    return [
+        Told(attempt, step, nth, joined)
+        for attempt, step in sorted(of_step)
+        for nth, joined in enumerate(_joined(of_step[attempt, step]), 1)
+    ], unplaced
+
+
+def _joined(saves: Mapping[int, list[Save]]) -> list[dict[int, Save]]:
+    """
+    Put together the saves of one step that belong to each other.
+
+    The ranks that saved most often stand in order. What a rank that saved less often completed
+    belongs to the oldest save, after its own one before, that those completed, so that nothing
+    is whole that may not be; what it did not complete, to the newest that they did not.
+    """
+    most = max(map(len, saves.values()))
+    full = [own for own in saves.values() if len(own) == most]
+    is_done = [all(own[turn].complete is not None for own in full) for turn in range(most)]
+    turns = {state: [n for n, one in enumerate(is_done) if one is state] for state in (True, False)}
+    found: list[dict[int, Save]] = [{} for _ in range(most)]
+    for rank, own in sorted(saves.items()):
+        least = 0
+        for number, save in enumerate(own):
+            last = most - len(own) + number  # those after it need a place each
+            alike = turns[save.complete is not None]
+            first, after = bisect_left(alike, least), bisect_right(alike, last)
+            place = last
+            if first < after:
+                place = alike[first] if save.complete is not None else alike[after - 1]
+            found[place][rank] = save
+            least = place + 1
+    return found
 
 
 def _add(own: list[Save], row: Mapping[str, Any], data: Mapping[str, Any]) -> None:
@@ -80,16 +115,19 @@ def _add(own: list[Save], row: Mapping[str, Any], data: Mapping[str, Any]) -> No
     if place == len(own):
         own.append(Save(row["rank"]))
     known = own[place]
+    claim = data.get("claim")
+    is_other = None not in (claim, known.claim) and canonical(claim) != canonical(known.claim)
     told = replace(
         known,
-        claim=data.get("claim") if known.claim is None else known.claim,
+        claim=claim if known.claim is None else known.claim,
+        other_claim=claim if known.other_claim is None and is_other else known.other_claim,
         fingerprint=known.fingerprint or _object(data, "fingerprint", row),
         path=known.path or _text(data, "path", row),
         cursor=known.cursor or _object(data, "cursor", row),
     )
     if phase == "begin":
         told = replace(told, begin=row["seq"])
-    elif phase == "complete":
+    elif phase == "complete" and known.complete is None:
         synced = data.get("synced")
         synced = synced if isinstance(synced, bool) else None
         told = replace(told, complete=row["seq"], is_synced=synced)
@@ -100,12 +138,11 @@ def _place(own: Sequence[Save], phase: Any) -> int:
     """
     Say which save of a step an event belongs to.
 
-    Every `begin` opens another. A `complete` ends the newest that is open: one that raised is
-    never completed, and the trainer tries again.
+    Every `begin` opens another. A `complete` ends the newest: one that raised is never completed,
+    and the trainer tries again. Told again without a `begin` between, it is the same.
     """
     if phase == "complete":
-        open_ones = [place for place, one in enumerate(own) if one.complete is None]
-        return open_ones[-1] if open_ones else len(own)
+        return max(len(own) - 1, 0)
     is_new = not own or (phase == "begin" and (own[-1].begin, own[-1].complete) != (None, None))
     return len(own) if is_new else len(own) - 1
 
@@ -145,6 +182,14 @@ def starts(acts: pl.DataFrame) -> dict[str, dict[int, Mapping[str, Any]]]:
     for row in events.iter_rows(named=True):
         found.setdefault(row["attempt"], {}).setdefault(row["rank"], data_of(row))
     return found
+
+
+def first_start(
+    found: Mapping[str, Mapping[int, Mapping[str, Any]]], label: str
+) -> Mapping[str, Any]:
+    """Give the data of an attempt's start event, as its lowest rank says; empty: there is none."""
+    own = found.get(label, {})
+    return own[min(own)] if own else {}
 
 
 def ranges_of(ranks: Collection[int]) -> tuple[tuple[int, int], ...]:

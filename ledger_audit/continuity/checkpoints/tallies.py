@@ -10,7 +10,7 @@ from ledger_audit.continuity.checkpoints.amounts import counted
 from ledger_audit.continuity.checkpoints.archive import Archive
 from ledger_audit.continuity.checkpoints.branch import Leg
 from ledger_audit.continuity.checkpoints.case import Case
-from ledger_audit.continuity.checkpoints.doubts import is_first_pass, unseen
+from ledger_audit.continuity.checkpoints.doubts import is_first_pass, unlogged_until, unseen
 from ledger_audit.continuity.checkpoints.places import Passed, places_of
 from ledger_audit.continuity.checkpoints.walk import Walk
 from ledger_audit.continuity.claims.tally import TALLY, Tally
@@ -66,12 +66,16 @@ def tally_of(known: Known, case: Case, documents: pl.DataFrame | None) -> Tally:
         read=staged.get("read"),
         queued=staged.get("queued"),
         dropped=staged.get("dropped"),
-        places=places_of(known.passed, walks),
+        places=places_of(
+            known.passed,
+            walks,
+            is_cut=legs[0].attempt.is_absent or unlogged_until(legs[0], known.walks) is not None,
+        ),
         dataset_samples=_whole(fingerprint, "dataset_samples"),
         workers=_whole(fingerprint, "workers"),
         prefetch_factor=_whole(fingerprint, "prefetch_factor"),
         micro_batch_size=_whole(fingerprint, "micro_batch_size"),
-        unseen=unseen(known.archive, legs, known.walks, case.claims.values()),
+        unseen=unseen(known.archive, legs, known.walks, case.every_claim),
         committed_before=committed_before if earlier else None,
         world_sizes=_world_sizes(legs),
         sources=max(1, len(sources)),

@@ -6,7 +6,7 @@ from typing import Any
 
 import polars as pl
 
-from ledger_audit.continuity.checkpoints.saves import Told, gather, ranges_of, starts
+from ledger_audit.continuity.checkpoints.saves import Told, first_start, gather, ranges_of, starts
 from ledger_audit.continuity.lineage import Attempt
 from ledger_audit.errors import UnreadableError
 from ledger_audit.model.checkpoints import Ranges, Wholeness
@@ -44,7 +44,7 @@ def wholeness_of(
         habits: how the attempt saves.
         start: the data of its start event; empty where there is none.
     """
-    writers, is_assumed = _writers(told, attempt, habits, start)
+    writers, is_assumed, strangers = _writers(told, attempt, habits, start)
     completed = {rank for rank, save in told.saves.items() if save.complete is not None}
     silent = writers - told.saves.keys()
     unfinished = (told.saves.keys() & writers) - completed
@@ -52,7 +52,7 @@ def wholeness_of(
     unlogged = silent - attempt.participants(told.step)
     silent -= unlogged
     is_whole: bool | None = not (silent or unfinished)
-    if is_whole and unlogged:
+    if is_whole and (unlogged or strangers or not writers):
         is_whole = None
     return Wholeness(
         is_whole=is_whole,
@@ -61,8 +61,32 @@ def wholeness_of(
         unfinished=ranges_of(unfinished),
         silent=ranges_of(silent),
         unsynced=ranges_of(unsynced),
-        text=_told(writers, unfinished, silent, unlogged, is_assumed=is_assumed),
+        text=_told(writers, unfinished, silent, unlogged, strangers, is_assumed=is_assumed),
     )
+
+
+def newest_of(
+    saves: Sequence[Told], attempt: Attempt, habits: Habits, start: Mapping[str, Any]
+) -> Told:
+    """
+    Give the save of one step that a resume from it loaded, as far as can be told.
+
+    The newest that is whole; else the newest that some rank completed; else the newest.
+    """
+    for one in reversed(saves):
+        if wholeness_of(one, attempt, habits, start).is_whole:
+            return one
+    done = [one for one in saves if any(save.complete is not None for save in one.saves.values())]
+    return (done or saves)[-1]
+
+
+def loaded(wholeness: Wholeness, labels: Sequence[str]) -> Wholeness:
+    """Say that attempts went on from a checkpoint, so that it was whole whatever was logged."""
+    who = f"{'attempt' if len(labels) == 1 else 'attempts'} {', '.join(labels[:_MOST])}"
+    who += f" and {counted(len(labels) - _MOST, 'more')}" if len(labels) > _MOST else ""
+    lacking = wholeness.text.removeprefix("not whole: ")
+    text = f"whole after all, loaded by {who}: {lacking}"
+    return replace(wholeness, is_whole=True, text=text)
 
 
 def newest_whole(acts: pl.DataFrame, attempt: Attempt) -> int | None:
@@ -77,17 +101,16 @@ def newest_whole(acts: pl.DataFrame, attempt: Attempt) -> int | None:
     said = [one for one in gather(own)[0] if one.step > 0]
     if not said:
         return None
-    habits, start = Habits.of(said), starts(own).get(attempt.label, {})
-    first = start.get(min(start, default=0), {})
+    habits, first = Habits.of(said), first_start(starts(own), attempt.label)
     whole = (one for one in said if wholeness_of(one, attempt, habits, first).is_whole is not False)
     return max((one.step for one in whole), default=None)
 
 
 def _writers(
     told: Told, attempt: Attempt, habits: Habits, start: Mapping[str, Any]
-) -> tuple[frozenset[int], bool]:
+) -> tuple[frozenset[int], bool, frozenset[int]]:
     """
-    Say which ranks write, and whether that is assumed.
+    Say which ranks write, whether that is assumed, and which of them never take part.
 
     Where the start event does not say it, ranks that never wrote any although they went on past
     the attempt's first checkpoint do not write: many frameworks save on rank 0 alone.
@@ -100,11 +123,14 @@ def _writers(
                 hint="it is a list of ranks; leave it out if all write",
             )
         takes_part = replace(attempt, logged=None).participants(told.step)
-        return frozenset(said) & takes_part | told.saves.keys() & frozenset(said), False
+        members = (ranks for _, ranks in attempt.memberships)
+        everyone = attempt.everyone.union(told.saves, *members)
+        writers = frozenset(said) & (takes_part | told.saves.keys())
+        return writers, False, frozenset(said) - everyone
     first = habits.first
     everyone = attempt.participants(told.step)
     past = {rank for rank in everyone - habits.wrote if attempt.last_steps.get(rank, first) > first}
-    return (everyone - past) | told.saves.keys(), bool(past)
+    return (everyone - past) | told.saves.keys(), bool(past), frozenset()
 
 
 def _told(
@@ -112,6 +138,7 @@ def _told(
     unfinished: Set[int],
     silent: Set[int],
     unlogged: Set[int],
+    strangers: Set[int],
     *,
     is_assumed: bool,
 ) -> str:
@@ -123,6 +150,13 @@ def _told(
         parts.append(f"{named(ranges_of(silent))} wrote nothing of it")
     if parts:
         text = f"not whole: {', '.join(parts)}"
+    elif strangers:
+        text = (
+            f"checkpoint_writers names {named(ranges_of(strangers))}, and the attempt has no such "
+            "rank: nobody knows whether all of it was written"
+        )
+    elif not writers:
+        text = "checkpoint_writers names no rank that takes part: nobody knows who wrote it"
     elif unlogged:
         text = f"{named(ranges_of(unlogged))} may have written it, and left no ledger"
     else:

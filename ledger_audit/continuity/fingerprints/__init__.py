@@ -14,12 +14,13 @@ from ledger_audit.continuity.fingerprints.changes import (
     unlogged,
 )
 from ledger_audit.continuity.fingerprints.judging import audit_fingerprints, faults, limits
-from ledger_audit.continuity.fingerprints.logged import Logged, at_checkpoint, at_restore
+from ledger_audit.continuity.fingerprints.logged import Logged, at_checkpoint, at_launch, at_restore
 from ledger_audit.continuity.fingerprints.restoring import restoring
 
 __all__ = [
     "Logged",
     "at_checkpoint",
+    "at_launch",
     "at_restore",
     "audit_fingerprints",
     "changes",

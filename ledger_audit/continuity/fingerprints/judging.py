@@ -109,7 +109,9 @@ def _open(facts: FingerprintFacts, contract: Contract) -> list[str]:
     """Say which keys that must match nothing is known of, or not enough."""
     found = []
     if facts.unlogged:
-        found.append(f"{_listed(facts.unlogged)} not logged both before the resume and after it")
+        found.append(
+            f"key {_listed(facts.unlogged)} not logged both before the resume and after it"
+        )
     for one in facts.changes:
         is_asked = one.must_match and not one.is_compared and one.allowed is None
         if is_asked and not any(covers(name, one.key) for name in facts.unlogged):

@@ -80,6 +80,18 @@ def at_checkpoint(acts: pl.DataFrame, attempt: Attempt, step: int) -> Logged:
     return Logged(_world_size(attempt, step, recipes), recipes, states, earlier)
 
 
+def at_launch(acts: pl.DataFrame, label: str) -> dict[int, dict[str, Any]]:
+    """
+    Give what each rank of an attempt logged as its launch began.
+
+    Args:
+        acts: EVENTS without commits and voids.
+        label: of the attempt.
+    """
+    said = said_by_rank(acts, label)
+    return {rank: _merged(_launch(events, None)) for rank, events in said.items()}
+
+
 def at_restore(acts: pl.DataFrame, attempt: Attempt, first: Mapping[int, int]) -> Logged:
     """
     Give what a resumed attempt had logged when each rank used its first record.
