@@ -237,3 +237,81 @@ def test_ranks_and_fingerprints_are_promised_across_a_resume_alone(tmp_path: Pat
         "unexpected",
         "drift",
     }
+
+
+def seeded(before: Sequence[int | None], after: Sequence[int | None]) -> list[Line]:
+    """A right resume whose ranks log these seeds; null: that rank logs none."""
+    lines = replaying(0)
+    for line in lines:
+        if line["kind"] == "start":
+            seed = (after if line["attempt"] else before)[line["rank"]]
+            line["data"] = {**line["data"], "fingerprint": {} if seed is None else {"seed": seed}}
+    return lines
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        ((7, 7), (7, 7), "continuous"),
+        ((7, None), (7, None), "continuous"),
+        ((7, 7), (8, 8), "broken"),
+        ((7, 7), (7, 8), "broken"),
+        ((7, 7), (7, None), "unproven"),
+        ((7, 7), (None, None), "unproven"),
+        ((None, None), (7, 7), "unproven"),
+    ],
+)
+def test_a_key_must_match_on_every_rank_that_logged_it(
+    before: Sequence[int | None], after: Sequence[int | None], expected: str, tmp_path: Path
+) -> None:
+    """A rank that logged the seed and logs it no more leaves the clause unproven."""
+    contract = Contract(fingerprint=Fingerprints(must_match=("seed",)))
+
+    report = judged(tmp_path, seeded(before, after), contract)
+
+    assert clause(report, "fingerprint")[0] == expected
+    assert verdict(tmp_path, seeded(before, after), Contract()) == "continuous"
+
+
+def restoring(*kinds: str) -> list[Line]:
+    """A right resume whose ranks say these things, in this order, before their first record."""
+    seen = {"fingerprint": {"seed": 7}}
+    lines = []
+    for line in seeded((7, 7), (7, 7)):
+        lines.append(line)
+        if line["kind"] == "start" and line["attempt"] == 1:
+            place = {"attempt": 1, "rank": line["rank"], "data": seen}
+            lines += [{"kind": kind, **place} for kind in kinds]
+    return lines
+
+
+@pytest.mark.parametrize(
+    ("kinds", "expected"),
+    [
+        (("restore", "iterator"), "continuous"),
+        (("iterator", "restore"), "broken"),
+        (("restore",), "unproven"),
+        ((), "unproven"),
+    ],
+)
+def test_the_state_is_restored_before_the_iterator_is_made(
+    kinds: Sequence[str], expected: str, tmp_path: Path
+) -> None:
+    """Under `restore_first` the order of both is judged; without it, it is a note at most."""
+    first = Contract(fingerprint=Fingerprints(restore_first=True))
+
+    assert clause(judged(tmp_path, restoring(*kinds), first), "fingerprint")[0] == expected
+    report = judged(tmp_path, restoring(*kinds), Contract())
+    assert report.verdict.value == "continuous"
+    codes = {one.code for one in report.resumes[0].limits}
+    assert ("iterator-before-restore" in codes) == (expected == "broken")
+
+
+def test_a_change_that_the_contract_allows_is_told_and_breaks_nothing(tmp_path: Path) -> None:
+    """An allowance for the key, or for another one."""
+    must = Fingerprints(must_match=("seed",))
+    known = Contract(fingerprint=must, allow=(Allowance("new seed", change="seed"),))
+    other = Contract(fingerprint=must, allow=(Allowance("new seed", change="workers"),))
+
+    assert verdict(tmp_path / "a", seeded((7, 7), (8, 8)), known) == "continuous"
+    assert verdict(tmp_path / "b", seeded((7, 7), (8, 8)), other) == "broken"

@@ -5,7 +5,7 @@ Draws with replacement and a fresh shuffle at each restart repeat some samples a
 so many as chance gives are no replay. The same draws again are the fault to look for.
 """
 
-from math import inf, lgamma, log, sqrt
+from math import lgamma, log, sqrt
 
 import polars as pl
 
@@ -35,7 +35,7 @@ def measure(facts: Facts) -> Draws:
     repeats = resumed.join(used, on=SAMPLE, how="semi", nulls_equal=True).height
     n, k = resumed.height, used.height
     expected = deviation = missed = expected_missed = None
-    within, most_within = n - resumed.select(SAMPLE).unique().height, inf
+    most_within = None
     if size is not None and k <= size:
         chance = k / size
         expected, deviation = n * chance, sqrt(n * chance * (1 - chance))
@@ -55,7 +55,7 @@ def measure(facts: Facts) -> Draws:
         expected_missed=expected_missed,
         reproduces=label if is_sure else None,
         may_reproduce=None if is_sure else label,
-        repeats_within=within,
+        repeats_within=n - resumed.select(SAMPLE).unique().height,
         most_within=most_within,
     )
 

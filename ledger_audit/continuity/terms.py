@@ -147,7 +147,7 @@ def _of_draws(draws: Draws | None) -> list[Limit]:
             f"{draws.may_reproduce}: too few to tell from chance"
         )
         found.append(limit("draws-too-few", text))
-    if draws.repeats_within > draws.most_within:
+    if draws.most_within is not None and draws.repeats_within > draws.most_within:
         text = f"{draws.repeats_within:,} of {counted(draws.records, 'draw')} repeat a resumed one"
         found.append(limit("draws-repeat", f"{text}: weighted draws, or a stuck loader"))
     told = f"{draws.repeats:,} of {counted(draws.records, 'draw')} repeat a sample"

@@ -117,3 +117,5 @@ class FingerprintFacts:
     """Attempt and key, of the attempt before the resume and of the resumed one."""
     unlogged: tuple[str, ...]
     """Keys that must match and that the two sides do not both log."""
+    fell_silent: tuple[tuple[str, Ranges], ...] = ()
+    """Keys that must match, with the ranks that logged them before the resume and not after it."""

@@ -24,8 +24,8 @@ class Draws:
     """Likewise, where they are too few to tell it from chance."""
     repeats_within: int
     """Resumed records of a sample that an earlier one of them had used."""
-    most_within: float
-    """How many chance gives at most; infinite where the size is not logged."""
+    most_within: float | None
+    """How many chance gives at most; null where the size of the data set is not logged."""
 
 
 @dataclass(frozen=True)

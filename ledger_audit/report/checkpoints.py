@@ -115,6 +115,8 @@ def _agreement(one: Checkpoint) -> str:
 
 def _would(one: Checkpoint) -> str:
     """Say what a resume would do with the data, as far as anything says it."""
+    if one.wholeness.is_whole is False:
+        return "-"  # nobody can load it
     parts = []
     if one.label.state == "behind":
         parts.append("train updates again")
@@ -132,9 +134,7 @@ def _explained(one: Checkpoint) -> Iterator[RenderableType]:
     yield plain(f"{_name(one)[:1].upper()}{_name(one)[1:]}: ", "bold") + Text(
         _TITLES[one.resumable], style=_STYLES[one.resumable]
     )
-    below = {one.wholeness.text, one.label.text, one.digest.text}
-    below |= {comparison.text for comparison in one.claim.comparisons} if one.claim else set()
-    rows = [("because", text) for text in one.because if text not in below]
+    rows = [("because", text) for text in _because(one)]
     rows.append(("whole", one.wholeness.text))
     if one.wholeness.unsynced:
         ranks = ranges_of(one.wholeness.unsynced)
@@ -153,6 +153,20 @@ def _explained(one: Checkpoint) -> Iterator[RenderableType]:
     if not one.in_lineage:
         rows.append(("lineage", "what it holds is not in the newest weights"))
     yield labelled(rows)
+
+
+def _because(one: Checkpoint) -> Iterator[str]:
+    """Give the reasons, without what other lines say."""
+    below = [one.wholeness.text, one.label.text, one.digest.text]
+    if one.claim is not None:
+        below += [comparison.text for comparison in one.claim.comparisons[:MOST_COMPARISONS]]
+        # of several that contradict, it is the first, and how many more there are
+        is_told = one.claim.text.startswith(tuple(below[3:])) if below[3:] else True
+        below += [one.claim.text] if is_told else []
+    for text in one.because:
+        told = next((each for each in below if text.endswith(f": {each}")), None)
+        if text not in below:
+            yield text if told is None else text.removesuffix(f": {told}")
 
 
 def _claim(one: Checkpoint) -> Iterator[tuple[str, str]]:

@@ -4,12 +4,12 @@ The report of `checkpoints` for programs, `ledger-audit/checkpoints/1`: only eve
 `docs/checkpoints.schema.json` is its published schema. Digests are strings.
 """
 
-import json
 from typing import Any
 
 from ledger_audit import __version__
 from ledger_audit.model.checkpoints import Checkpoint, Checkpoints, Probed, Ranges, Wholeness
 from ledger_audit.model.claims import ClaimFacts, Comparison
+from ledger_audit.report.json_text import text_of
 
 SCHEMA = "ledger-audit/checkpoints/1"
 
@@ -28,7 +28,7 @@ def to_json(report: Checkpoints) -> str:
         "checkpoints": [_checkpoint(one) for one in report.found],
         "notes": list(report.notes),
     }
-    return json.dumps(told, indent=1) + "\n"
+    return text_of(told)
 
 
 def _place(one: Checkpoint | None) -> dict[str, Any] | None:

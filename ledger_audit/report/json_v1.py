@@ -4,7 +4,6 @@ The report for programs, `ledger-audit/report/1`: frozen, and only ever added to
 `docs/report.schema.json` is its published schema. Sample ids and digests are strings always.
 """
 
-import json
 from dataclasses import asdict
 from typing import Any
 
@@ -24,6 +23,7 @@ from ledger_audit.model import (
     Resume,
 )
 from ledger_audit.report.json_beside import beside, forbidden
+from ledger_audit.report.json_text import text_of
 
 SCHEMA = "ledger-audit/report/1"
 
@@ -52,7 +52,7 @@ def to_json(report: Report) -> str:
         told["forbidden"] = forbidden(report.forbidden)
     if report.command == "preflight":
         told["evidence"] = [_piece(piece) for piece in report.evidence]
-    return json.dumps(told, indent=1) + "\n"
+    return text_of(told)
 
 
 def _piece(piece: Piece) -> dict[str, Any]:

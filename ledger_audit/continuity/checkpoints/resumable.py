@@ -63,7 +63,7 @@ def _of_data(data: Data) -> list[tuple[Answer, str]]:
         found.append(("unknown", f"its claim agrees with what can be seen, but {data.unseen}"))
     elif data.silent:
         who = named(data.silent)
-        found.append(("unknown", f"{who} saved no claim: nothing says where their data stands"))
+        found.append(("unknown", f"nothing that {who} saved says where the data stands"))
     else:
         found.append(("yes", claim.text))
     if data.digest.cursor == "contradicts":

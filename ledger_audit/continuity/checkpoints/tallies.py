@@ -65,7 +65,7 @@ def tally_of(known: Known, case: Case, documents: pl.DataFrame | None) -> Tally:
         open=_tally(opened, None),
         read=staged.get("read"),
         queued=staged.get("queued"),
-        dropped=staged.get("dropped"),
+        dropped=known.staged.get(case.place, {}).get("dropped"),
         places=places_of(
             known.passed,
             walks,

@@ -30,6 +30,56 @@ class Gap:
         return self.count.value - self.committed - self.voided
 
     @property
+    def more(self) -> int | None:
+        """
+        How much more may count: void uses of samples that were used again.
+
+        0 where they were replayed; without epochs they may have come round in the next pass.
+        Null: it is not known in this unit.
+        """
+        if not self.known.may_have_come_round:
+            return 0
+        thrown = self.found(self.known.thrown, self.rank)
+        if thrown is None:
+            return None
+        used = self.committed + self.voided
+        batches = 0
+        for one in (self.known.committed, self.known.thrown):
+            batches += self.cell(one, self.rank).micro_batches * (self.count.batch or 0)
+        return max(0, self.committed + thrown - used, batches - used)
+
+    @property
+    def share(self) -> int | None:
+        """A rank's share of a pass, padding included; null: it is of all, or there are none."""
+        samples, ranks = self.known.passes.samples, len(self.known.ranks)
+        if self.rank is None or samples is None or ranks < 2 or self.known.is_reshaped:
+            return None
+        share = -(-samples // ranks)
+        labels = self.known.passes.sizes or {self.label: 0}
+        used = (self._sequences(one, at) for one in self.known.ranks for at in labels)
+        return None if any(one > share for one in used) else share
+
+    @property
+    def left(self) -> int | None:
+        """How much is left to skip in its pass, in its unit; null: not known, or no pass's."""
+        if self.count.since == "run":
+            return None
+        left, share = self.known.passes.left(self.label), self.share
+        if left is None:
+            return None
+        if share is not None:
+            left = min(left, share - self._sequences(self.rank, self.label))
+        if self.is_samples:
+            return left
+        size = self.known.micro_batch
+        return -(-left // size) if size and self.count.unit == "micro-batches" else None
+
+    def _sequences(self, rank: int | None, label: int | None) -> int:
+        is_run = self.known.passes.sizes is None
+        cells = (self.known.committed, self.known.voided)
+        return sum(one.cell(rank, label, is_run=is_run).sequences for one in cells)
+
+    @property
     def is_samples(self) -> bool:
         """It counts samples, not batches, tokens or steps."""
         return self.count.unit in SAMPLE_UNITS
@@ -66,11 +116,11 @@ def impossible(gap: Gap) -> str | None:
     samples = gap.known.passes.samples
     if gap.count.since == "run" or not gap.is_samples or samples is None:
         return None
-    return (
-        f"more than the data set holds ({samples:,}): impossible"
-        if gap.count.value > samples
-        else None
-    )
+    if gap.count.value > samples:
+        return f"more than the data set holds ({samples:,}): impossible"
+    if gap.share is not None and gap.count.value > gap.share:
+        return f"more than a rank's share of the data set ({gap.share:,} of {samples:,})"
+    return None
 
 
 def group_begun(gap: Gap) -> str | None:

@@ -61,7 +61,8 @@ def _used(last: object, shard: int, shards: int, workers: int) -> int | None:
     """
     if not isinstance(last, dict) or shards < 1 or not 0 < len(last) <= MOST_WORKERS:
         return None
-    if last.keys() != {str(worker) for worker in range(workers)}:
+    # how many workers there are is only said: as many are counted up as have an index
+    if len(last) != workers or last.keys() != {str(worker) for worker in range(workers)}:
         return None
     used = 0
     for name, index in last.items():

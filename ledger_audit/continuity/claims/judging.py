@@ -1,80 +1,12 @@
 """Judges one number of a claim by what committed and void updates used."""
 
-from dataclasses import dataclass
-
-from ledger_audit.continuity.claims.claim import Count
+from ledger_audit.continuity.claims.elements import judge_elements
 from ledger_audit.continuity.claims.gap import SAMPLE_UNITS, Gap, explanations, prefetched
-from ledger_audit.continuity.claims.passes import Ending, Pass
+from ledger_audit.continuity.claims.number import EACH, WHOSE, Judged, Number
+from ledger_audit.continuity.claims.passes import Ending
 from ledger_audit.continuity.claims.places import by_place, may_be_place, other_place
-from ledger_audit.continuity.claims.proven import Proven, measure
+from ledger_audit.continuity.claims.proven import measure
 from ledger_audit.continuity.claims.wording import amount, going_on, was
-from ledger_audit.model.claims import Agreement
-
-WHOSE = "{whose}"
-"""Where a story names the ranks, once it is known for which it is the same."""
-EACH = "{each}"
-"""Where it says that an amount is that of each of them."""
-
-
-@dataclass(frozen=True)
-class Judged:
-    """What one number is worth."""
-
-    claimed: int
-    found: int | None
-    agreement: Agreement
-    story: str
-    """What comes after `the claim says`."""
-    ahead: int | None = None
-    """Sequences of those whose use it counts that a resume would skip; negative: replay; null:
-    it does not say."""
-    note: str | None = None
-
-
-@dataclass(frozen=True)
-class Number:
-    """One number, as one rank says it."""
-
-    count: Count
-    rank: int | None
-    """Null: it counts the use of all ranks."""
-    where: Pass
-    known: Proven
-    shared: str | None = None
-    """That it is another rank's number, if it is."""
-
-    @property
-    def what(self) -> str:
-        """Say the number: how many of what, whose and since when."""
-        since = "since the run began"
-        if self.count.since == "epoch":
-            label = self.where.label
-            since = f"in the {'next' if self.where.place == 'next' else 'first'} pass"
-            since = since if label is None else f"in pass {label:,}"
-        told = amount(self.count.value, self.known.noun(self.count.unit))
-        # a step is that of all ranks, whoever says it
-        return f"{told} {since}" if self.count.unit == "steps" else f"{told} {WHOSE} {since}"
-
-    def gap(self, committed: int = 0, voided: int = 0) -> Gap:
-        """Put it beside what was found."""
-        label = self.where.label
-        return Gap(self.count, self.rank, label, committed, voided, self.known)
-
-    def judged(
-        self,
-        agreement: Agreement,
-        text: str,
-        *,
-        found: int | None = None,
-        ahead: int | None = None,
-        note: str | None = None,
-    ) -> Judged:
-        """Give what it is worth."""
-        return Judged(self.count.value, found, agreement, f"{self.what}{text}", ahead, note)
-
-    def not_compared(self, why: str, found: int | None = None) -> Judged:
-        """Leave it alone, and say why."""
-        return self.judged("not-compared", f"; not compared: {why}", found=found)
 
 
 def judge(number: Number) -> Judged:
@@ -87,7 +19,7 @@ def judge(number: Number) -> Judged:
         return _steps(number)
     if number.rank is not None and not number.known.is_known(number.rank):
         return number.not_compared("the rank left no record in the ledger")
-    return _elements(number) if number.count.unit == "elements" else _amount(number)
+    return judge_elements(number) if number.count.unit == "elements" else _amount(number)
 
 
 def _inform(number: Number) -> Judged:
@@ -133,6 +65,9 @@ def _amount(number: Number) -> Judged:
 def _compared(number: Number, gap: Gap) -> Judged:
     unseen = number.known.tally.unseen
     same = _equal(gap)
+    again = _used_again(number, gap)
+    if again is not None:
+        return again
     if same is not None and unseen is not None and number.rank is None:
         return number.not_compared(f"as many were found, but {unseen}", gap.committed)
     if same is not None:
@@ -147,6 +82,25 @@ def _compared(number: Number, gap: Gap) -> Judged:
     reasons = [*([number.shared] if number.shared else []), *explanations(gap)]
     dropped = _with_dropped(number, gap, reasons)
     return _wrong(number, gap, reasons) if dropped is None else dropped
+
+
+def _used_again(number: Number, gap: Gap) -> Judged | None:
+    """
+    Leave a number alone that may be right if void samples came round in the next pass.
+
+    Null: it is wrong in any case, or none did. Where places are logged, these decide.
+    """
+    more = 0 if may_be_place(gap) else gap.more
+    if more == 0 or gap.extra < 0:
+        return None
+    dropped = number.known.tally.dropped or 0 if gap.is_samples else 0
+    if more is not None and gap.extra > more + dropped:
+        return None
+    what = "void updates used more that was"
+    if more is not None:
+        what = was(more, number.known.noun(number.count.unit), "of void updates")
+    why = f"{_found(gap)}, and {what} used again: whether in the next pass, no epoch is logged"
+    return number.not_compared(f"{why} to tell", gap.committed)
 
 
 def _found(gap: Gap) -> str:
@@ -190,11 +144,26 @@ def _wrong(number: Number, gap: Gap, reasons: list[str]) -> Judged:
         text = f", {_found(gap)}, and the place that comes next is {other:,}: it is neither"
         return number.judged("contradicts", text, found=gap.committed)
     because = f"; {'; or '.join(reasons)}" if reasons else ""
-    text = f", {_found(gap)}{because}: {going_on(gap.extra, noun)}{EACH}"
+    more = 0 if may_be_place(gap) else gap.more or 0
+    extra = gap.extra - more if gap.extra > 0 else gap.extra
+    skipped = extra if gap.left is None else min(extra, gap.left)
+    text = f", {_found(gap)}{because}: {_going(skipped, extra, noun)}"
+    if more:
+        text += f" at least: {was(more, noun, 'of void updates')} used again"
     if gap.voided and gap.count.value == gap.committed:
         text += ", which void updates used"
-    ahead = gap.extra if gap.is_samples and number.count.unit != "documents" else None
-    return number.judged("contradicts", text, found=gap.committed, ahead=ahead)
+    is_known = gap.is_samples and number.count.unit != "documents" and not more
+    return number.judged(
+        "contradicts", text, found=gap.committed, ahead=skipped if is_known else None
+    )
+
+
+def _going(skipped: int, extra: int, noun: str) -> str:
+    """Tell what a resume will do, which cannot skip more than is left of its pass."""
+    if not skipped:
+        return "nothing is left of its pass to skip"
+    rest = ", all that is left of its pass" if skipped < extra else ""
+    return f"{going_on(skipped, noun)}{EACH}{rest}"
 
 
 def _equal(gap: Gap) -> str | None:
@@ -230,44 +199,6 @@ def _steps(number: Number) -> Judged:
         return number.not_compared(f"it is that of step {step:,}, but {number.known.tally.unseen}")
     text = f", the checkpoint is that of step {step:,}: {going_on(value - step, 'steps')}"
     return number.judged("contradicts", text, found=step)
-
-
-def _elements(number: Number) -> Judged:
-    """Compare what the loader's last stage handed out, whatever that is."""
-    known, value = number.known, number.count.value
-    cells = [
-        known.committed.cell(number.rank, label, is_run=is_run)
-        + known.voided.cell(number.rank, label, is_run=is_run)
-        for label, is_run in _scopes(number)
-    ]
-    used = cells[0]
-    if value in {cell.sequences for cell in cells}:
-        text = f", as many as the {known.noun('sequences')} that committed updates consumed"
-        return number.judged("agrees", text, found=value, ahead=0)
-    if value in {cell.micro_batches for cell in cells}:
-        return number.judged("agrees", ", as many as its micro-batches", found=value, ahead=0)
-    ending = known.passes.ending(known.passes.newest_of.get(number.rank or 0))
-    is_new = number.count.since == "run" and ending in ("over", "rest")
-    if value == 0 and not is_new:
-        consumed = amount(used.sequences, known.noun("sequences"))
-        text = f", committed updates consumed {consumed}: "
-        text += going_on(-used.sequences, known.noun("sequences")) + EACH
-        return number.judged("contradicts", text, found=used.sequences, ahead=-used.sequences)
-    return number.not_compared(
-        f"it is neither its {amount(used.sequences, known.noun('sequences'))} nor its "
-        f"{amount(used.micro_batches, 'micro-batches')}: a filter, a shuffle buffer or batches "
-        "make it another number",
-        used.sequences,
-    )
-
-
-def _scopes(number: Number) -> list[tuple[int | None, bool]]:
-    """List what an element may count: its pass, or the run; an iterator may be made for a pass."""
-    passes = number.known.passes
-    if number.count.since == "epoch" and passes.sizes is not None:
-        return [(number.where.label, False)]
-    newest = passes.newest_of.get(number.rank or 0)
-    return [(None, True)] if newest is None else [(None, True), (newest, False)]
 
 
 def _of_another_pass(number: Number) -> Judged:
@@ -315,7 +246,8 @@ def _later(number: Number) -> Judged:
     rest = {"over": 0, "open": left}.get(ending)
     ahead = None
     if rest is not None and (rest == 0 or number.rank is None) and _is_samples(number):
-        ahead = value + rest
+        most = passes.samples if number.gap().share is None else number.gap().share
+        ahead = rest + (value if most is None else min(value, most))
     text = f", and committed updates are in {_named(newest)}"
     if rest:
         text += f", of which {was(rest, known.noun('sequences'))} not used"
@@ -336,7 +268,9 @@ def _begins(number: Number, newest: int | None, ending: Ending, left: int) -> Ju
             f"{rest} not used, and whether drop_last leaves {what} out is not logged"
         )
     if ending == "unknown":
-        note = f"whether {_named(newest)} was over is not known: the data set's size is not logged"
+        note = (
+            f"it is not known whether {_named(newest)} was over: no size of the data set is logged"
+        )
     elif left:
         note = f"{was(left, 'samples', f'of {_named(newest)}')} left out, as drop_last does"
     text = f", and {_named(newest)} is over" if ending == "over" else f", after {_named(newest)}"

@@ -49,6 +49,8 @@ class Passes:
     """Rank → the newest pass that it used something of."""
     used: int
     """Sequences of all passes."""
+    most: int
+    """The same, if what void updates used counts where it was used again, too."""
     samples: int | None
     """Sequences of the data set; null where its size is not logged, or counts something else."""
     slack: int
@@ -64,8 +66,18 @@ class Passes:
         committed: Mapping[int, Mapping[int | None, Amounts]],
         voided: Mapping[int, Mapping[int | None, Amounts]],
         whole: Amounts,
+        most: int,
     ) -> "Passes":
-        """Find the passes of what was committed or voided, by rank and label."""
+        """
+        Find the passes of what was committed or voided, by rank and label.
+
+        Args:
+            tally: what the ledger proves.
+            committed: rank → label → what was used of it.
+            voided: the same of void updates, without what was used again.
+            whole: all of both.
+            most: sequences of `whole`, and of what void updates used and was used again.
+        """
         sizes: dict[int, int] = {}
         newest_of: dict[int, int] = {}
         is_logged = True
@@ -84,6 +96,7 @@ class Passes:
             sizes=dict(sorted(sizes.items())) if is_logged else None,
             newest_of=newest_of,
             used=whole.sequences,
+            most=most,
             # of packed rows it is not known whether documents or sequences were meant, and of
             # several data sets, how much each of them holds
             samples=tally.dataset_samples if is_one and whole.records == whole.sequences else None,
@@ -127,10 +140,16 @@ class Passes:
         if self.samples is None:
             why = "neither the claim nor the ledger says the pass, nor is the data set's size known"
             return Pass("unknown", why=why)
-        if self.used > self.samples:
-            why = "more than one pass was used, and neither the claim nor the ledger says which"
+        if self.most > self.samples:
+            what = "was" if self.used > self.samples else "may have been"
+            why = f"more than one pass {what} used, and neither the claim nor the ledger says which"
             return Pass("unknown", why=why)
         return Pass("whole")
+
+    @property
+    def may_have_turned(self) -> bool:
+        """Whether a second pass may have begun unseen: none is labelled, or not all."""
+        return self.sizes is None and (self.samples is None or self.most > self.samples)
 
     def ending(self, label: int | None) -> Ending:
         """

@@ -84,6 +84,8 @@ class Proven:
     tally: Tally
     committed: Used
     voided: Used
+    thrown: Used
+    """All that void updates used, what was used again included."""
     open: Used
     before: Used | None
     """What was committed before the newest attempt; null: not known, or nothing was resumed."""
@@ -104,6 +106,12 @@ class Proven:
     def is_reshaped(self) -> bool:
         """The number of ranks changed: a rank's count may have been dealt out anew."""
         return len(set(self.tally.world_sizes)) > 1
+
+    @property
+    def may_have_come_round(self) -> bool:
+        """Whether void samples that were used again may have come round in the next pass."""
+        is_again = self.thrown.of_rank != self.voided.of_rank
+        return is_again and self.passes.may_have_turned
 
     @property
     def micro_batch(self) -> int | None:
@@ -145,7 +153,9 @@ class Proven:
 def proven(tally: Tally, claims: Mapping[int, Claim]) -> Proven:
     """Index a tally, and what the claims themselves say is queued."""
     committed, voided = used(tally.committed), used(tally.voided)
+    thrown = voided if tally.voided_all is None else used(tally.voided_all)
     whole = sum((*committed.of_pass.values(), *voided.of_pass.values()), NOTHING)
+    most = sum((*committed.of_pass.values(), *thrown.of_pass.values()), NOTHING).sequences
     ranks = tuple(sorted({*committed.of_rank, *voided.of_rank}))
     if tally.world_sizes:
         ranks = tuple(range(tally.world_sizes[-1]))
@@ -162,9 +172,10 @@ def proven(tally: Tally, claims: Mapping[int, Claim]) -> Proven:
         tally=tally,
         committed=committed,
         voided=voided,
+        thrown=thrown,
         open=used(tally.open),
         before=None if tally.committed_before is None else used(tally.committed_before),
-        passes=Passes.of(tally, committed.of_rank, voided.of_rank, whole),
+        passes=Passes.of(tally, committed.of_rank, voided.of_rank, whole, most),
         ranks=ranks,
         whole=whole,
         queued=queued,

@@ -93,3 +93,6 @@ class Tally:
     """Data sets of the committed records; of several, each has passes of its own."""
     drop_last: bool | None = None
     """Whether the rest of a pass is left out, as the fingerprint says; null: it does not."""
+    voided_all: pl.DataFrame | None = None
+    """TALLY of all that void tries used up to C, what was used again included: without epochs
+    that may have been in the next pass. Null: nothing was used again."""

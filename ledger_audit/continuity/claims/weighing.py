@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 
 from ledger_audit.continuity.claims.claim import Count
 from ledger_audit.continuity.claims.gap import SAMPLE_UNITS, Gap, shared
-from ledger_audit.continuity.claims.judging import EACH, WHOSE, Judged, Number, judge
+from ledger_audit.continuity.claims.judging import judge
+from ledger_audit.continuity.claims.number import EACH, WHOSE, Judged, Number
 from ledger_audit.continuity.claims.passes import Pass
 from ledger_audit.continuity.claims.places import by_read
 from ledger_audit.continuity.claims.proven import Proven

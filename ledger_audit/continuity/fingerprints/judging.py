@@ -1,20 +1,23 @@
 """Finds all that fingerprints tell of one resume, and what the contract makes of it."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import polars as pl
 
 from ledger_audit.continuity.contract import Contract
+from ledger_audit.continuity.findings import ranges
 from ledger_audit.continuity.fingerprints.by_rank import changes_of, rank_differences
 from ledger_audit.continuity.fingerprints.changes import (
+    at,
     covers,
     mismatches,
     undecided,
     unlogged,
 )
-from ledger_audit.continuity.fingerprints.logged import at_checkpoint, at_restore
+from ledger_audit.continuity.fingerprints.effects import STATES
+from ledger_audit.continuity.fingerprints.logged import Logged, at_checkpoint, at_restore
 from ledger_audit.continuity.fingerprints.restoring import first_of, restoring
 from ledger_audit.continuity.lineage import Attempt
 from ledger_audit.model.fingerprints import (
@@ -59,7 +62,23 @@ def audit_fingerprints(
             for one in rank_differences(acts, label)
         ),
         unlogged=unlogged(was.job, now.job, contract),
+        fell_silent=tuple(_fell_silent(was, now, contract)),
     )
+
+
+def _fell_silent(before: Logged, after: Logged, contract: Contract) -> Iterator[tuple[str, Ranges]]:
+    """Find ranks that logged a key that must match, and log it no more."""
+    size = after.world_size
+    there = {rank for rank in before.recipes if size is None or rank < size}
+    for name in contract.fingerprint.must_match:
+        ranks = [
+            rank
+            for rank in there
+            if at(before.recipes[rank], name) is not None
+            and at(after.recipes.get(rank, {}), name) is None
+        ]
+        if ranks and at(after.job, name) is not None and name not in STATES:
+            yield name, ranges(pl.Series(sorted(ranks), dtype=pl.Int64))
 
 
 def faults(facts: FingerprintFacts, contract: Contract) -> tuple[str, ...]:
@@ -112,6 +131,8 @@ def _open(facts: FingerprintFacts, contract: Contract) -> list[str]:
         found.append(
             f"key {_listed(facts.unlogged)} not logged both before the resume and after it"
         )
+    for name, ranks in facts.fell_silent:
+        found.append(f"key {quoted(name)} is logged no more on {_told(ranks)}")
     for one in facts.changes:
         is_asked = one.must_match and not one.is_compared and one.allowed is None
         if is_asked and not any(covers(name, one.key) for name in facts.unlogged):

@@ -1,0 +1,25 @@
+"""JSON text as the standard has it: no number that is none, and nothing but ASCII."""
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+
+def text_of(told: Mapping[str, Any]) -> str:
+    """Give a report as JSON text; NaN and infinities, which JSON has not, become strings."""
+    try:
+        text = json.dumps(told, indent=1, allow_nan=False)
+    except ValueError:
+        text = json.dumps(_finite(told), indent=1, allow_nan=False)
+    return text + "\n"
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return json.dumps(value)  # "NaN", "Infinity", "-Infinity"
+    if isinstance(value, Mapping):
+        return {key: _finite(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(each) for each in value]
+    return value
