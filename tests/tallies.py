@@ -156,6 +156,13 @@ def counted(
     return Claim("test", (Count("n", value, of, since, unit),), **more)
 
 
-def in_pass(epoch: int | None, value: int, *, first: int | None = None, of: str = "all") -> Claim:
+def in_pass(
+    epoch: int | None,
+    value: int,
+    *,
+    first: int | None = None,
+    of: str = "all",
+    unit: str = "sequences",
+) -> Claim:
     """Give a claim of one number of a pass."""
-    return counted(value, of, "epoch", epoch=epoch, first_epoch=first)
+    return counted(value, of, "epoch", unit, epoch=epoch, first_epoch=first)

@@ -19,6 +19,7 @@ from tallies import checkpoints
 from ledger_audit import LedgerWriter
 from ledger_audit.continuity.claims import MOST_NOTES, read_claim
 from ledger_audit.continuity.claims.claim import Claim
+from ledger_audit.continuity.claims.compare import compare
 from ledger_audit.ledger.opening import open_ledger
 from ledger_audit.ledger.writer.cursor import Cursor
 from ledger_audit.ledger.writer.plain import told as as_logged
@@ -319,6 +320,33 @@ def test_grain_indices_that_fit_no_shard_are_left_out(change: dict[str, Any]) ->
 
     assert () == claim.counts
     assert claim.silence is not None
+
+
+def test_a_number_in_a_state_decides_not_how_long_reading_takes() -> None:
+    """As many workers as have an index are counted; a count of a billion is only said."""
+    sampler = "shard_index=0, shard_count=2"
+    began = time.perf_counter()
+    for workers in (10**9, 2**63 - 1, 10**4000):
+        state = {"last_seen_indices": {"0": 8}, "worker_count": workers, "sampler": sampler}
+        assert () == read_claim(state).counts
+    honest = {"last_seen_indices": {"0": 8}, "worker_count": 1, "sampler": sampler}
+    assert [5] == [one.value for one in read_claim(honest).counts]
+    for case in sorted(REAL):
+        for number in (2**31, 2**63 - 1):
+            compare({0: read_claim(enlarged(saved(case), number))}, next(checkpoints(case)).tally)
+
+    assert 10 > time.perf_counter() - began
+
+
+def enlarged(state: Any, number: int) -> Any:
+    """Put one number in the place of every number of a state."""
+    if isinstance(state, dict):
+        return {key: enlarged(one, number) for key, one in state.items()}
+    if isinstance(state, list):
+        return [enlarged(one, number) for one in state]
+    if isinstance(state, str):
+        return re.sub(r"=\d+", f"={number}", state)
+    return number if type(state) is int else state
 
 
 def test_the_workers_of_a_grain_iterator_are_counted_apart() -> None:
@@ -639,6 +667,54 @@ def test_several_loaders_in_one_state_are_told_apart_by_name_or_not_at_all() -> 
     assert [("train_loader.sample_in_epoch", 96)] == [(it.key, it.value) for it in named.counts]
     assert () == unnamed.counts
     assert "several states of MosaicML Streaming (a and b)" in (unnamed.silence or "")
+
+
+KEPT = {"consumed_samples": 99}
+OTHER = {"consumed_samples": 16}
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        {"train_loader": KEPT, "val_loader": OTHER},
+        {"trainLoader": KEPT, "validLoader": OTHER},
+        {"data.training": KEPT, "data.dev": OTHER},
+        {"train-data": [KEPT], "eval-data": [OTHER]},
+        {"job": {"TrainState": KEPT, "loader": OTHER}},
+        {"test_run": {"train": KEPT, "val": OTHER}},
+        {"trainer": {"train_loader": KEPT, "EvalLoader": OTHER}},
+        {"loader": KEPT},
+        {"test_run": {"loader": KEPT}},
+    ],
+)
+def test_the_state_that_is_named_after_training_counts(state: dict[str, Any]) -> None:
+    """By a whole word of its last name, however words are put together."""
+    assert [99] == [one.value for one in read_claim(state).counts]
+
+
+@pytest.mark.parametrize(
+    ("state", "why"),
+    [
+        ({"trainer": {"val_loader": OTHER}, "loader": KEPT}, "several states"),
+        ({"train": {"val_loader": OTHER}, "loader": KEPT}, "several states"),
+        ({"training": {"loader": OTHER}, "loader": KEPT}, "several states"),
+        ({"eval": {"train_loader": OTHER}, "loader": KEPT}, "several states"),
+        ({"trained_loader": OTHER, "loader": KEPT}, "several states"),
+        ({"train_val_loader": OTHER, "loader": KEPT}, "several states"),
+        ({"train_a": OTHER, "train_b": KEPT}, "several states"),
+        ({"val_loader": {**OTHER, "slot": 3}}, "named after an evaluation"),
+        ({"trainer": {"testLoader": [OTHER]}}, "named after an evaluation"),
+    ],
+)
+def test_an_evaluations_state_is_no_position_of_the_training(
+    state: dict[str, Any], why: str
+) -> None:
+    """A wrapper's name does not make it one, and neither does standing alone."""
+    claim = read_claim(state)
+
+    assert () == claim.counts
+    assert claim.slot is None
+    assert why in (claim.silence or "")
 
 
 def test_a_trainers_epoch_is_that_of_a_loader_without_one() -> None:

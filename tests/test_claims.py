@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -9,6 +10,8 @@ import pytest
 from conftest import FIXTURES
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from running import ledger_audit
+from saving import saves
 from tallies import (
     RANKS,
     Checkpoint,
@@ -22,6 +25,7 @@ from tallies import (
     tally,
     used,
 )
+from tiny import attempt, write
 
 from ledger_audit.continuity.claims.claim import Claim, Count
 from ledger_audit.continuity.claims.compare import compare
@@ -270,6 +274,91 @@ def test_a_slot_in_the_middle_of_a_step_contradicts() -> None:
     assert "contradicts" == of_all({"slot": 3}, found).agreement
 
 
+# Void samples that come round in the next pass, where no pass is logged.
+
+
+def rounds(epoch: int | None = None, **more: Any) -> Tally:
+    """Give 0 and 1 void, 2 and 3, then 0 and 1 again: a new pass, or a replay."""
+    return tally(
+        plain({0: 4}, epoch=epoch),
+        step=3,
+        **{"dataset_samples": 4, "voided_all": plain({0: 2}, epoch=epoch), **more},
+    )
+
+
+@pytest.mark.parametrize("key", ["consumed_samples", "rank_samples"])
+@pytest.mark.parametrize(
+    ("value", "agreement", "told"),
+    [
+        (3, "contradicts", "a resume from here will replay 1 sample"),
+        (4, "not-compared", "2 samples of void updates were used again"),
+        (5, "not-compared", "whether in the next pass, no epoch is logged to tell"),
+        (6, "not-compared", "committed updates consumed 4"),
+        (7, "contradicts", "skip 1 sample at least: 2 samples of void updates were used again"),
+    ],
+)
+def test_void_samples_that_may_have_come_round(
+    key: str, value: int, agreement: str, told: str
+) -> None:
+    """Without epochs neither amount is refuted, and what is outside of both is."""
+    found = facts({0: {key: value}}, rounds())
+
+    assert agreement == found.agreement
+    assert told in found.text.replace(" of each", "")
+    assert found.ahead is None
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        rounds(dataset_samples=6),
+        rounds(epoch=0),
+        rounds(voided_all=None),
+        rounds(places=Places(4, (), 0)),
+    ],
+    ids=["within one pass", "epochs", "not used again", "places"],
+)
+def test_a_replay_of_void_samples_is_one_where_no_pass_turned_over(found: Tally) -> None:
+    """Then the count is what committed updates used, and no other."""
+    told = {n: facts({0: {"consumed_samples": n}}, found).agreement for n in (4, 5, 6)}
+
+    assert {4: "agrees", 5: "contradicts", 6: "contradicts"} == told
+
+
+def test_the_size_of_the_data_set_is_needed_to_tell_that_no_pass_turned_over() -> None:
+    """Without it any void sample that was used again may have come round, in every unit."""
+    found = rounds(dataset_samples=None)
+
+    assert "not-compared" == facts({0: {"consumed_samples": 6}}, found).agreement
+    for unit, value in (("tokens", 48), ("micro-batches", 3)):
+        claims = {0: counted(value, unit=unit)}
+        assert "not-compared" == compare(claims, found).agreement
+        assert "contradicts" == compare(claims, rounds(voided_all=None)).agreement
+    assert "not-compared" == facts({0: {"next_index": 4}}, found).agreement
+    assert "not-compared" == facts({0: {"epoch_samples": 2}}, rounds()).agreement
+
+
+def test_a_pass_that_comes_round_in_a_ledger(tmp_path: Path) -> None:
+    """Counted from the records themselves: a right and a wrong claim are both left open."""
+    dealt = {1: [[0, 1]], 2: [[2, 3]], 3: [[0, 1]]}
+
+    def agreement(value: int, samples: int, epochs: tuple[int | None, ...]) -> str:
+        steps = {
+            step: [[{"sample_id": one, "epoch": epoch} for one in row] for row in rows]
+            for (step, rows), epoch in zip(dealt.items(), epochs, strict=True)
+        }
+        lines = attempt(0, steps, void=[1], fingerprint={"dataset_samples": samples})
+        lines += saves(lines[-1], {"consumed_samples": value})
+        folder = write(tmp_path / f"{value}-{samples}-{epochs[2]}", lines)
+        report = ledger_audit("checkpoints", folder, "--format", "json").report
+        return str(report["checkpoints"][0]["claim"]["agreement"])
+
+    none, logged = (None, None, None), (0, 0, 1)
+    assert ["not-compared"] * 2 == [agreement(n, 4, none) for n in (6, 4)]
+    assert ["contradicts", "agrees"] == [agreement(n, 9, none) for n in (6, 4)]
+    assert ["agrees", "contradicts"] == [agreement(n, 4, logged) for n in (6, 4)]
+
+
 # Whose count it is.
 
 
@@ -436,6 +525,50 @@ def test_after_the_number_of_ranks_changed_their_counts_are_added_up() -> None:
     assert "contradicts" == facts({0: {"rank_samples": 80}}, same).agreement
 
 
+@pytest.mark.parametrize(
+    ("value", "agreement", "ahead", "told"),
+    [
+        (4, "agrees", 0, "as committed updates consumed"),
+        (6, "agrees", 0, "6 samples of rank 0, as committed"),
+        (5, "contradicts", None, "rank 0 used 4 samples, and all ranks that ever took part 6"),
+        (3, "contradicts", -3, "will replay 3 samples"),
+        (8, "contradicts", 2, "will skip 2 samples"),
+    ],
+)
+def test_after_ranks_left_a_count_may_be_read_in_two_ways(
+    value: int, agreement: str, ahead: int | None, told: str
+) -> None:
+    """Between what a rank used and what all did it is wrong by both, and no distance is known."""
+    found = tally(plain({0: 4, 1: 2}), step=4, world_sizes=(2, 1))
+
+    judged = facts({0: {"rank_samples": value}}, found)
+
+    assert (agreement, ahead) == (judged.agreement, judged.ahead)
+    assert told in judged.text
+
+
+def test_after_ranks_left_void_samples_may_have_come_round() -> None:
+    """A sum that may count them is left open, and one beyond is wrong, by an unknown distance."""
+    found = tally(
+        plain({0: 4, 1: 2}, epoch=None),
+        step=4,
+        world_sizes=(2, 1),
+        dataset_samples=6,
+        voided_all=plain({0: 2}, epoch=None),
+    )
+
+    told = {n: facts({0: {"rank_samples": n}}, found) for n in (3, 6, 8, 9)}
+
+    assert ["contradicts", "not-compared", "not-compared", "contradicts"] == [
+        one.agreement for one in told.values()
+    ]
+    assert {None} == {one.ahead for one in told.values()}
+    assert "will skip 1 sample at least" in told[9].text
+    assert "void samples were used again" in told[8].text
+    replayed = facts({0: {"rank_samples": 8}}, replace(found, dataset_samples=99))
+    assert ("contradicts", 2) == (replayed.agreement, replayed.ahead)
+
+
 def test_ranks_are_named_in_short() -> None:
     """Neighbours are a range, many ranges are cut, and nobody is nobody."""
     assert "rank 3" == ranks_told([3])
@@ -524,7 +657,8 @@ def test_the_next_pass_begins_where_one_is_over(
     assert (agreement, ahead) == (told_of.agreement, told_of.ahead)
     assert told in told_of.text
     if samples is None:
-        assert any("the data set's size is not logged" in note for note in told_of.notes)
+        lacking = "it is not known whether pass 0 was over: no size of the data set is logged"
+        assert lacking in told_of.notes
     if drop_last:
         assert "2 samples of pass 0 were left out, as drop_last does" in told_of.notes
 
@@ -624,6 +758,58 @@ def test_more_than_the_data_set_holds_is_impossible() -> None:
     assert "agrees" == compare({0: in_pass(0, 22)}, padded).agreement
 
 
+@pytest.mark.parametrize(
+    ("value", "ahead", "told"),
+    [
+        (32, 8, "more than a rank's share of the data set (20 of 40)"),
+        (32, 8, "will skip 4 samples of each, all that is left of its pass"),
+        (19, 6, "will skip 3 samples of each"),
+        (20, 8, "will skip 4 samples of each"),
+    ],
+)
+def test_no_more_is_skipped_than_its_pass_holds(value: int, ahead: int, told: str) -> None:
+    """A rank's place beyond its share of the pass is impossible, and skips what is left."""
+    found = tally(plain({0: 16, 1: 16}), dataset_samples=40)
+
+    judged = facts({key: {"epoch": 0, "rank_epoch_samples": value} for key in (0, 1)}, found)
+
+    assert ("contradicts", ahead) == (judged.agreement, judged.ahead)
+    assert told in judged.text
+    assert ("share" in judged.text) == (value > 20)
+
+
+def test_a_share_of_a_pass_is_rounded_up_and_known_only_where_it_holds() -> None:
+    """Padding fills the last rows; a rank that used more, or other ranks before, leave it open."""
+    even = tally(plain({0: 16, 1: 16}), dataset_samples=39)
+    more = tally(plain({0: 24, 1: 8}), dataset_samples=40)
+    before = replace(even, world_sizes=(1, 2))
+    state = {key: {"epoch": 0, "rank_epoch_samples": 21} for key in (0, 1)}
+
+    def texts(state: Any, found: Tally) -> str:
+        return " ".join(one.text for one in facts(state, found).comparisons)
+
+    assert "more than a rank's share of the data set (20 of 39)" in texts(state, even)
+    twenty = {key: {"epoch": 0, "rank_epoch_samples": 20} for key in (0, 1)}
+    assert "share" not in texts(twenty, even)
+    assert "share" not in texts(state, more)
+    assert "share" not in texts(state, before)
+    full = facts({0: {"epoch": 0, "epoch_samples": 50}}, tally(plain({0: 40}), dataset_samples=40))
+    assert ("contradicts", 0) == (full.agreement, full.ahead)
+    assert "nothing is left of its pass to skip" in full.text
+    batches = compare(
+        {0: in_pass(0, 50, unit="micro-batches")}, tally(plain({0: 16}), dataset_samples=20)
+    )
+    assert "will skip 2 micro-batches, all that is left of its pass" in batches.text
+
+
+def test_the_next_pass_holds_no_more_than_the_data_set() -> None:
+    """A place far beyond it skips one pass at most."""
+    found = tally(plain({0: 20}), dataset_samples=20)
+
+    assert 20 == compare({0: in_pass(1, 70)}, found).ahead
+    assert 19 == compare({0: in_pass(1, 19)}, found).ahead
+
+
 def test_whole_passes_may_be_counted_at_the_data_sets_size() -> None:
     """Padding that filled a pass, or a rest that was left, is no difference of position."""
     rows = [(0, 0, 22, 22, 22, None, 11), (0, 1, 6, 6, 6, None, 3)]
@@ -680,7 +866,7 @@ def test_steps_of_a_pass_are_compared_in_the_only_one() -> None:
     ("value", "agreement", "told"),
     [
         (12, "agrees", "as many as the samples"),
-        (6, "agrees", "as many as its micro-batches"),
+        (6, "agrees", "as many as the micro-batches"),
         (7, "not-compared", "neither its 12 samples nor its 6 micro-batches"),
         (0, "contradicts", "a resume from here will replay 12 samples"),
     ],
@@ -696,6 +882,46 @@ def test_an_element_is_a_sample_or_a_batch_or_not_compared(
         told_of = compare({0: claim}, found)
         assert agreement == told_of.agreement
         assert told in told_of.text
+
+
+def test_elements_agree_only_by_a_reading_unless_all_readings_are_one() -> None:
+    """The next index of a map pipeline may be batches or half the samples: no distance is told."""
+    found = tally(plain({0: 16}), step=4, dataset_samples=100)
+    state = {0: {"next_index": 8}}
+
+    read = facts(state, found)
+    one = facts({0: {"next_index": 16}}, tally(plain({0: 16}, batch=1)))
+
+    assert ("agrees", None) == (read.agreement, read.ahead)
+    rests = "if its elements are micro-batches"
+    assert read.text.endswith(rests)
+    assert f"next_index agrees {rests}: the state does not tell what it counts" in read.notes
+    assert ("agrees", 0) == (one.agreement, one.ahead)
+    assert not any("agrees if" in note for note in one.notes)
+
+
+def test_a_reading_takes_no_distance_from_a_number_that_says_it() -> None:
+    """Beside a count of samples, elements leave the distance to it, right or wrong."""
+    found = tally(plain({0: 16}), step=4)
+
+    for consumed, ahead in ((16, 0), (18, 2)):
+        told = facts({0: {"next_index": 8, "consumed_samples": consumed}}, found)
+        assert ahead == told.ahead
+
+
+def test_elements_of_ranks_must_fit_in_one_unit() -> None:
+    """Samples on one rank and micro-batches on another are no agreement; a rank that fits is."""
+    found = tally(plain({0: 16, 1: 16}), step=4)
+
+    def agreement(first: int, second: int) -> str:
+        return facts({0: {"next_index": first}, 1: {"next_index": second}}, found).agreement
+
+    assert ["agrees", "agrees", "not-compared", "agrees"] == [
+        agreement(16, 16),
+        agreement(8, 8),
+        agreement(16, 8),
+        agreement(8, 7),
+    ]
 
 
 def test_an_iterator_may_be_made_anew_for_a_pass() -> None:
@@ -863,12 +1089,13 @@ TALLIES = st.builds(
     world_sizes=st.lists(st.integers(1, 5), max_size=3).map(tuple),
     sources=st.integers(1, 2),
     drop_last=st.none() | st.booleans(),
+    voided_all=st.none() | ROWS,
 )
 UNITS = [None, "records", "sequences", "documents", "tokens", "micro-batches", "steps", "elements"]
 COUNTS = st.builds(
     Count,
     key=st.sampled_from("abc"),
-    value=st.integers(0, 60),
+    value=st.integers(0, 60) | st.sampled_from([2**31, 2**63 - 1]),
     of=st.sampled_from(["all", "rank"]),
     since=st.sampled_from(["run", "epoch"]),
     unit=st.sampled_from(UNITS),
@@ -960,4 +1187,6 @@ def test_an_exact_count_agrees_and_any_other_contradicts(
     assert ("agrees", 0) == (right.agreement, right.ahead)
     assert "contradicts" == wrong.agreement
     if unit in (None, "records", "sequences"):
-        assert off * (ranks if of == "rank" else 1) == wrong.ahead
+        # nothing is left of the pass that could be skipped
+        ahead = min(off, 0) if since == "epoch" else off
+        assert ahead * (ranks if of == "rank" else 1) == wrong.ahead

@@ -47,6 +47,7 @@ ORBAX = {
     "default/d/0123": "x",
     "default/ocdbt.process_0/manifest.ocdbt": "x",
 }
+TRACKER = "latest_checkpointed_iteration.txt"
 WHOLE: dict[str, Files] = {
     "torch distributed checkpoint": TORCH,
     "Megatron, torch distributed checkpoint": MEGATRON,
@@ -59,7 +60,7 @@ WHOLE: dict[str, Files] = {
     },
     "DeepSpeed": DEEPSPEED,
     "orbax": ORBAX,
-    "folder": {"weights.npz": "x", "done": ""},
+    "folder": {"weights.npz": "x", "done": "", "weights.npz.lock": ""},
 }
 
 
@@ -88,6 +89,67 @@ def test_whole_checkpoints_of_every_layout(kind: str, tmp_path: Path) -> None:
     assert (len(files), sum(map(len, files.values()))) == (found.files, found.bytes)
 
 
+ALSO_WHOLE: dict[str, Files] = {
+    "one of one": {"model-00001-of-00001.safetensors": "x"},
+    "one of one as Hugging Face's": {"model-00001-of-00001.safetensors": "x", "config.json": "{}"},
+    "all of two, and no index": SHARDS,
+    "torch writes the rank first": {
+        "shard-00000-model-00001-of-00002.safetensors": "x",
+        "shard-00001-model-00002-of-00002.safetensors": "x",
+    },
+    "an optimizer in shards beside a whole model": {
+        "model.safetensors": "x",
+        "config.json": "{}",
+        "optimizer-00001-of-00002.bin": "x",
+        "optimizer-00002-of-00002.bin": "x",
+    },
+    "a shard of an older save beside an index": {
+        "model.safetensors.index.json": INDEX,
+        **SHARDS,
+        "model-00003-of-00003.safetensors": "x",
+    },
+    "latest is anybody's word": {"latest": "step 8 of the run", "weights.pt": "x"},
+    "a tag of one's own": {"latest": "best", "best/mp_rank_00_model_states.pt": "x"},
+    "Megatron's root": {TRACKER: "8\n", "iter_0000008/model.pt": "x"},
+    "Megatron's release": {TRACKER: "release", "release/mp_rank_00/model.pt": "x"},
+    "locks": {"weights.pt": "x", "cache/.lock": "", "weights.pt.lock": ""},
+}
+
+
+@pytest.mark.parametrize("kind", ALSO_WHOLE)
+def test_what_looks_odd_and_is_whole(kind: str, tmp_path: Path) -> None:
+    """Nothing is missing where shards say that all are there, or a file is somebody else's."""
+    found = probe(str(made(ALSO_WHOLE[kind], tmp_path)))
+
+    assert (True, ()) == (found.loadable, found.faults)
+
+
+@pytest.mark.parametrize(("name", "file"), [("global_step8", "latest"), ("iter_0000008", TRACKER)])
+def test_a_newest_save_that_is_named_is_looked_for(name: str, file: str, tmp_path: Path) -> None:
+    """An empty folder is a fault; what lies behind a link is not known."""
+    told = "global_step8" if file == "latest" else "8"
+    empty = made({file: told, "other/x.pt": "x"}, tmp_path / "empty")
+    (empty / name / "below").mkdir(parents=True)
+    found = probe(str(empty))
+    assert (False, (f"{file} names a folder that holds no file",)) == seen(found)
+
+    linked = made({file: told, "other/x.pt": "x"}, tmp_path / "linked")
+    (linked / name).symlink_to(linked / "other")
+    found = probe(str(linked))
+    assert (None, (f"{file} names a link to a folder, which is not followed",)) == seen(found)
+
+
+def test_a_folder_of_links_or_pipes_alone_is_unknown(tmp_path: Path) -> None:
+    """There may be a checkpoint behind them; in a folder without anything there is none."""
+    (tmp_path / "links").mkdir()
+    (tmp_path / "links" / "step8").symlink_to(made(TORCH, tmp_path / "real"))
+    (tmp_path / "pipes").mkdir()
+    os.mkfifo(tmp_path / "pipes" / "stream")
+    for name, what in (("links", "step8"), ("pipes", "stream")):
+        why = f"there is no file in it but what is not looked at: {what}"
+        assert (None, (why,)) == seen(probe(str(tmp_path / name)))
+
+
 CUT: list[tuple[str, Files, str]] = [
     ("torch-metadata", without(TORCH, ".metadata"), ".metadata is not there beside 2 .distcp"),
     (
@@ -105,7 +167,30 @@ CUT: list[tuple[str, Files, str]] = [
         {"model.safetensors.index.json": INDEX, "model-00001-of-00002.safetensors": "x"},
         "names shards that are not there: model-00002-of-00002.safetensors",
     ),
-    ("index-gone", SHARDS, "shards without an index beside them"),
+    ("index-gone", {**SHARDS, "config.json": "{}"}, "shards without an index beside them"),
+    (
+        "shard-gone",
+        without(SHARDS, "model-00001-of-00002.safetensors"),
+        "model.safetensors has 2 shards, and 1 of them not there: the first is 00001-of-00002",
+    ),
+    (
+        "optimizer-shard-gone",
+        {"model.safetensors": "x", "optimizer-00001-of-00002.bin": "x"},
+        "optimizer.bin has 2 shards, and 1 of them not there: the first is 00002-of-00002",
+    ),
+    (
+        "optimizer-shard-gone-beside-an-index",
+        {"model.safetensors.index.json": INDEX, **SHARDS, "optimizer-00002-of-00002.bin": "x"},
+        "the first is 00001-of-00002",
+    ),
+    (
+        "torch-shard-gone",
+        {"shard-00000-model-00001-of-00002.safetensors": "x"},
+        "model.safetensors has 2 shards, and 1 of them not there",
+    ),
+    ("tracker-folder", {TRACKER: "8", "iter_0000007/x.pt": "x"}, "a folder that is not there"),
+    ("tracker-odd", {TRACKER: "../8", "iter_0000008/x.pt": "x"}, "names no iteration"),
+    ("deepspeed-sibling", {"latest": "b", "global_step8/x.pt": "x"}, "that is not there"),
     ("index-broken", {"model.safetensors.index.json": "[1]", **SHARDS}, "names no shard"),
     (
         "index-outside",
@@ -118,6 +203,15 @@ CUT: list[tuple[str, Files, str]] = [
         "model.safetensors.index.json is no JSON",
     ),
     ("trainer-weights", without(TRAINER, "model.safetensors"), "no weights are there"),
+    (
+        "trainer-optimizer",
+        {
+            "trainer_state.json": "{}",
+            "optimizer-00001-of-00002.bin": "x",
+            "optimizer-00002-of-00002.bin": "x",
+        },
+        "no weights are there",
+    ),
     ("trainer-broken", {**TRAINER, "trainer_state.json": "7"}, "is no JSON object"),
     ("deepspeed-tag", {"latest": "global_step9"}, "latest names a folder that is not there"),
     ("deepspeed-up", {**DEEPSPEED, "latest": ".."}, "latest names a folder that is not there"),

@@ -25,7 +25,13 @@ MARKERS = frozenset(
 )
 """Files that say something by being there: they may be empty."""
 
-_SHARD = re.compile(r"-(\d{5})-of-(\d{5})\.(safetensors|bin)")
+_SHARD = re.compile(r"(?:shard-\d{1,9}-)?(.*)-(\d{5})-of-(\d{5})\.(safetensors|bin)")
+"""One of several files of weights; torch puts the rank that wrote it before its name."""
+_LOADED_BY_INDEX = frozenset({"model.safetensors", "pytorch_model.bin"})
+"""What Hugging Face's libraries find the shards of by their index alone, beside a `config.json`."""
+_TRACKER = "latest_checkpointed_iteration.txt"
+_TAG = re.compile(r"global_step\d+")
+"""The names that DeepSpeed gives to its folders, unless it is told another."""
 _ZERO = re.compile(r"zero_pp_rank_(\d{1,9})_mp_rank_(\d{1,9})_optim_states\.pt")
 _WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".distcp")
 
@@ -40,6 +46,12 @@ class Folder:
     folders: frozenset[str]
     read: Callable[[str], str | None]
     """Name → its text; null: it is too large, or cannot be read."""
+    links: frozenset[str] = frozenset()
+    """Links to folders, which are not followed."""
+    others: frozenset[str] = frozenset()
+    """What is neither a file nor a folder: pipes, sockets and devices."""
+    hollow: frozenset[str] = frozenset()
+    """Those of `folders` in which there is no file, however deep, and nothing left unread."""
 
 
 @dataclass(frozen=True)
@@ -77,9 +89,13 @@ def _empty(folder: Folder) -> Layout | None:
         name
         for name, size in folder.files.items()
         # torch writes a shard for a rank that had nothing to save, and its metadata last of all
-        if not size and name not in MARKERS and not (has_metadata and name.endswith(".distcp"))
+        if not size and not _may_be_empty(name) and not (has_metadata and name.endswith(".distcp"))
     ]
     return Layout(faults=(f"empty: {some(empty)}",)) if empty else None
+
+
+def _may_be_empty(name: str) -> bool:
+    return name in MARKERS or name.endswith(".lock")
 
 
 def _torch(folder: Folder) -> Layout | None:
@@ -119,7 +135,8 @@ def _megatron(folder: Folder) -> Layout | None:
 def _indexed(folder: Folder) -> Layout | None:
     """Look for the shards that an index of weights names."""
     indices = [name for name in folder.files if name.endswith(".index.json")]
-    shards = {name: match for name in folder.files if (match := _SHARD.search(name))}
+    shards = {name: match for name in folder.files if (match := _SHARD.fullmatch(name))}
+    indexed: set[str] = set()
     faults: list[str] = []
     unknown: list[str] = []
     for index in sorted(indices):
@@ -131,12 +148,36 @@ def _indexed(folder: Folder) -> Layout | None:
         elif not isinstance(weights, dict) or not weights:
             faults.append(f"{index} names no shard")
         else:
-            faults += _missing(folder, index, {str(one) for one in weights.values()})
-    if not indices and shards:
-        faults.append(f"shards without an index beside them: {some([*shards])}")
+            named = {str(one) for one in weights.values()}
+            faults += _missing(folder, index, named)
+            indexed |= {_kind(match) for one in named if (match := _SHARD.fullmatch(one))}
+        indexed.add(index.removesuffix(".index.json"))
+    faults += _incomplete(folder, [one for one in shards.values() if _kind(one) not in indexed])
     if not indices and not shards:
         return None
     return Layout(("weights in shards",), tuple(faults), tuple(unknown))
+
+
+def _kind(shard: re.Match[str]) -> str:
+    """Give the name that a file of weights would have alone."""
+    return f"{shard[1]}.{shard[4]}"
+
+
+def _incomplete(folder: Folder, shards: Sequence[re.Match[str]]) -> Iterator[str]:
+    """Find what is missing of shards that no index names: each says how many there are."""
+    groups: dict[tuple[str, int], set[int]] = {}
+    for one in shards:
+        groups.setdefault((_kind(one), int(one[3])), set()).add(int(one[2]))
+    is_by_index = bool({"config.json", "trainer_state.json"} & folder.files.keys())
+    for (kind, count), there in sorted(groups.items()):
+        missing = sorted(set(range(1, count + 1)) - there)
+        if missing:
+            yield (
+                f"{kind} has {count:,} shards, and {len(missing):,} of them not there: the first "
+                f"is {missing[0]:05d}-of-{count:05d}"
+            )
+        elif is_by_index and count > 1 and kind in _LOADED_BY_INDEX:
+            yield f"shards without an index beside them: {kind}.index.json is not there"
 
 
 def _missing(folder: Folder, index: str, named: set[str]) -> Iterator[str]:
@@ -155,11 +196,12 @@ def _trainer(folder: Folder) -> Layout | None:
     told, (faults, unknown) = _json(folder, "trainer_state.json")
     if told is not None and not isinstance(told, dict):
         faults = ("trainer_state.json is no JSON object",)
-    others = {"optimizer.pt", "scheduler.pt", "training_args.bin", "scaler.pt"}
+    others = {"training_args.bin", "scaler.pt"}
+    states = ("rng_state", "optimizer", "scheduler")
     weights = [
         name
         for name in folder.files
-        if name.endswith(_WEIGHTS) and name not in others and not name.startswith("rng_state")
+        if name.endswith(_WEIGHTS) and name not in others and not name.startswith(states)
     ]
     if not weights and not folder.folders:
         faults = (*faults, "no weights are there beside trainer_state.json")
@@ -172,12 +214,9 @@ def _trainer(folder: Folder) -> Layout | None:
 
 def _deepspeed(folder: Folder) -> Layout | None:
     """Look at a folder of DeepSpeed: `latest` names the folder of the newest save."""
-    if "latest" in folder.files:
-        tag = (folder.read("latest") or "").strip()
-        faults = []
-        if not tag or "/" in tag or tag not in folder.folders:
-            faults.append("latest names a folder that is not there")
-        return Layout(("DeepSpeed",), tuple(faults))
+    tag = _tag(folder)
+    if tag is not None:
+        return Layout(("DeepSpeed",), *_named(folder, tag, "latest"))
     zero = [match for name in folder.files if (match := _ZERO.search(name))]
     models = [name for name in folder.files if name.endswith("model_states.pt")]
     if not zero and not models:
@@ -189,6 +228,40 @@ def _deepspeed(folder: Folder) -> Layout | None:
         if missing:
             faults.append(f"no optimizer shard of rank {missing[0]} is there")
     return Layout(("DeepSpeed",), tuple(faults))
+
+
+def _tag(folder: Folder) -> str | None:
+    """Read which folder `latest` names; null: it is no file of DeepSpeed's."""
+    if "latest" not in folder.files:
+        return None
+    tag = (folder.read("latest") or "").strip()
+    beside = folder.folders | folder.links
+    is_ours = tag in beside or any(_TAG.fullmatch(one) for one in (tag, *beside))
+    return tag if is_ours else None
+
+
+def _named(folder: Folder, name: str, by: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Say what is wrong, and what is not known, of a folder that a file names."""
+    if name in folder.links:
+        return (), (f"{by} names a link to a folder, which is not followed",)
+    if name not in folder.folders:
+        return (f"{by} names a folder that is not there",), ()
+    return ((f"{by} names a folder that holds no file",) if name in folder.hollow else ()), ()
+
+
+def _tracked(folder: Folder) -> Layout | None:
+    """Look at a root folder of Megatron: one file names the iteration of the newest save."""
+    if _TRACKER not in folder.files:
+        return None
+    told = (folder.read(_TRACKER) or "").strip()
+    if not told:
+        # that it is empty is said of all files
+        unknown = (f"{_TRACKER} cannot be read",) if folder.files[_TRACKER] else ()
+        return Layout(("Megatron",), (), unknown)
+    if told != "release" and not re.fullmatch("[0-9]{1,18}", told):
+        return Layout(("Megatron",), (f"{_TRACKER} names no iteration",))
+    name = told if told == "release" else f"iter_{int(told):07d}"
+    return Layout(("Megatron",), *_named(folder, name, _TRACKER))
 
 
 def _orbax(folder: Folder) -> Layout | None:
@@ -207,6 +280,7 @@ def _orbax(folder: Folder) -> Layout | None:
 
 RULES: tuple[Callable[[Folder], Layout | None], ...] = (
     _megatron,
+    _tracked,
     _torch,
     _trainer,
     _deepspeed,

@@ -9,7 +9,7 @@ import os
 import re
 import stat
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ledger_audit.ledger.layouts import Folder, Layout, layout_of, some
 from ledger_audit.model.checkpoints import Probed
@@ -61,12 +61,22 @@ class _Listing:
     folders: list[Folder] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
     broken: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class _Entries:
+    """What one folder holds."""
+
+    files: dict[str, int] = field(default_factory=dict)
+    below: list[str] = field(default_factory=list)
     links: list[str] = field(default_factory=list)
+    others: list[str] = field(default_factory=list)
 
 
 def _folder(path: str) -> Probed:
     listing = _listed(path)
-    layouts = [(folder, layout_of(folder)) for folder in listing.folders]
+    folders = _with_hollow(listing.folders)
+    layouts = [(folder, layout_of(folder)) for folder in folders]
     files = sum(len(folder.files) for folder in listing.folders)
     size = sum(sum(folder.files.values()) for folder in listing.folders)
     faults = [text for one in layouts for text in _told(path, *one, "faults")]
@@ -76,11 +86,15 @@ def _folder(path: str) -> Probed:
     ]
     if listing.broken:
         faults.append(f"links that lead nowhere: {some(listing.broken)}")
-    if not files and not unknown:
+    links = [name for folder in folders for name in sorted(folder.links)]
+    others = [name for folder in folders for name in sorted(folder.others)]
+    if not files and (links or others):
+        unknown.append(f"there is no file in it but what is not looked at: {some(links + others)}")
+    elif not files and not unknown:
         faults.append("there is no file in it")
     notes = [text for one in layouts for text in _told(path, *one, "notes")]
-    if listing.links:
-        notes.append(f"links to folders are not followed: {some(listing.links)}")
+    if links:
+        notes.append(f"links to folders are not followed: {some(links)}")
     kinds = list(dict.fromkeys(kind for _, layout in layouts for kind in layout.kinds))
     loadable = False if faults else None if unknown else True
     return Probed(
@@ -109,8 +123,7 @@ def _listed(root: str) -> _Listing:
     seen = 0
     while waiting:
         path, depth = waiting.pop()
-        files: dict[str, int] = {}
-        below: list[str] = []
+        own = _Entries()
         try:
             with os.scandir(path) as entries:
                 for entry in entries:
@@ -118,11 +131,12 @@ def _listed(root: str) -> _Listing:
                     if seen > MOST_ENTRIES:
                         listing.unknown.append(f"it holds more than {MOST_ENTRIES:,} entries")
                         return listing
-                    _add(entry, files, below, listing)
+                    _add(entry, own, listing)
         except OSError as problem:
             listing.unknown.append(f"{os.path.basename(path)}: {_why(problem)}")
             continue
-        listing.folders.append(Folder(path, files, frozenset(below), _reader(path)))
+        below, unread = frozenset(own.below), (frozenset(own.links), frozenset(own.others))
+        listing.folders.append(Folder(path, own.files, below, _reader(path), *unread))
         if below and depth + 1 > MOST_DEPTH:
             listing.unknown.append(f"it is more than {MOST_DEPTH} folders deep")
         elif below:
@@ -130,11 +144,30 @@ def _listed(root: str) -> _Listing:
     return listing
 
 
-def _add(
-    entry: "os.DirEntry[str]", files: dict[str, int], below: list[str], listing: _Listing
-) -> None:
+def _with_hollow(folders: list[Folder]) -> list[Folder]:
+    """Say of each folder which of those in it hold no file, however deep."""
+    seen = {folder.path for folder in folders}
+    filled: set[str] = set()
+    for folder in folders:
+        is_cut = any(os.path.join(folder.path, name) not in seen for name in folder.folders)
+        path = folder.path
+        while (is_cut or folder.files or folder.links or folder.others) and path not in filled:
+            filled.add(path)
+            path = os.path.dirname(path)
+    return [
+        replace(
+            folder,
+            hollow=frozenset(
+                name for name in folder.folders if os.path.join(folder.path, name) not in filled
+            ),
+        )
+        for folder in folders
+    ]
+
+
+def _add(entry: "os.DirEntry[str]", own: _Entries, listing: _Listing) -> None:
     if entry.is_dir(follow_symlinks=False):
-        below.append(entry.name)
+        own.below.append(entry.name)
         return
     try:
         found = entry.stat()
@@ -142,9 +175,11 @@ def _add(
         listing.broken.append(entry.name)
         return
     if stat.S_ISDIR(found.st_mode):
-        listing.links.append(entry.name)
+        own.links.append(entry.name)
     elif stat.S_ISREG(found.st_mode):
-        files[entry.name] = found.st_size
+        own.files[entry.name] = found.st_size
+    else:
+        own.others.append(entry.name)
 
 
 def _reader(folder: str) -> Callable[[str], str | None]:

@@ -33,15 +33,21 @@ def digest_of(told: Told, legs: Sequence[Leg], walks: Mapping[str, Walk], starts
         if claimed is not None and found is not None:
             (right if claimed == found else wrong).append(rank)
     if wrong:
-        text = (
-            f"the cursor of {named(ranges_of(wrong))} has not the sum of its rank's commits: what "
-            "it stands for is not what was committed"
-        )
+        it = "it stands" if len(wrong) == 1 else "they stand"
+        text = f"{_cursors(wrong, has_sum=False)}: what {it} for is not what was committed"
         return Digest(value, "contradicts", text)
     if right:
-        text = f"the cursor of {named(ranges_of(right))} has the sum of its rank's commits"
-        return Digest(value, "agrees", text)
+        return Digest(value, "agrees", _cursors(right, has_sum=True))
     return Digest(value, "not-compared", why or "no cursor with a digest was saved")
+
+
+def _cursors(ranks: Sequence[int], *, has_sum: bool) -> str:
+    """Say of the cursors of some ranks whether they have the sums of their ranks' commits."""
+    no = "" if has_sum else " not"
+    who = named(ranges_of(ranks))
+    if len(ranks) == 1:
+        return f"the cursor of {who} has{no} the sum of its rank's commits"
+    return f"the cursors of {who} have{no} the sums of their ranks' commits"
 
 
 def _unknown(own: Sequence[Leg], known: Sequence[tuple[Leg, Walk]]) -> str | None:

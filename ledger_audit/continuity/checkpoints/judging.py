@@ -111,10 +111,10 @@ def _compared(case: Case, tally: Tally) -> ClaimFacts | None:
     if other.agreement == "agrees" and other.silent == found.silent:
         return found
     ranks = named(ranges_of(case.others))
-    told = f"{ranks} claimed twice for this save, and not the same; of the second"
+    told = f"{ranks} claimed twice for this save, and not the same"
     if other.agreement == "contradicts":
-        return replace(other, text=f"{told} {other.text}")
-    why = f"{told} nothing is compared"
+        return replace(other, text=f"{told}; the second contradicts: {other.text}")
+    why = f"{told}: nothing of the second is compared"
     return replace(found, agreement="not-compared", comparisons=(), text=why)
 
 

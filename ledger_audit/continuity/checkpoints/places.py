@@ -101,8 +101,8 @@ def places_of(
         on_purpose = pl.concat([on_purpose, skipped])
     known = pl.concat([pl.concat([runs, voided]).select("start", "stop"), on_purpose])
     if is_cut:
-        before = [(0, int(known["start"].min() or 0))]
-        known = pl.concat([known, pl.DataFrame(before, schema=known.schema, orient="row")])
+        first = pl.concat([runs, voided]).select(start=0, stop=pl.col("start").min())
+        known = pl.concat([known, first.cast(pl.Int64)])
     holes, count = _holes(known, following)
     committed = joined(runs.with_columns(edge=pl.lit(0, pl.Int64))).select("start", "stop")
     after = _through(on_purpose, following)

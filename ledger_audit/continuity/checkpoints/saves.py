@@ -9,6 +9,7 @@ from typing import Any
 import polars as pl
 
 from ledger_audit.continuity.claims.pairs import canonical
+from ledger_audit.continuity.fingerprints.logged import MOST_NESTED, is_deep
 from ledger_audit.errors import UnreadableError
 
 
@@ -121,7 +122,7 @@ def _add(own: list[Save], row: Mapping[str, Any], data: Mapping[str, Any]) -> No
         known,
         claim=claim if known.claim is None else known.claim,
         other_claim=claim if known.other_claim is None and is_other else known.other_claim,
-        fingerprint=known.fingerprint or _object(data, "fingerprint", row),
+        fingerprint=known.fingerprint or _fingerprint(data, row),
         path=known.path or _text(data, "path", row),
         cursor=known.cursor or _object(data, "cursor", row),
     )
@@ -150,6 +151,17 @@ def _place(own: Sequence[Save], phase: Any) -> int:
 def data_of(row: Mapping[str, Any]) -> Mapping[str, Any]:
     """Read an event's data; that it is an object was seen when the lineage was read."""
     found: Mapping[str, Any] = json.loads(row["data"]) if row["data"] is not None else {}
+    return found
+
+
+def _fingerprint(data: Mapping[str, Any], row: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    found = _object(data, "fingerprint", row)
+    if found is not None and is_deep(found):
+        raise UnreadableError(
+            f"attempt {row['attempt']} rank {row['rank']}: the 'fingerprint' of its checkpoint "
+            f"event at step {row['step']} is nested deeper than {MOST_NESTED}",
+            hint="put the digest of a large state into it: fingerprint.state_digest gives one",
+        )
     return found
 
 

@@ -80,6 +80,7 @@ def tally_of(known: Known, case: Case, documents: pl.DataFrame | None) -> Tally:
         world_sizes=_world_sizes(legs),
         sources=max(1, len(sources)),
         drop_last=drops if isinstance(drops := fingerprint.get("drop_last"), bool) else None,
+        voided_all=_tally([_thrown_away(walks)], None),
     )
 
 
@@ -122,16 +123,27 @@ def _tally(parts: Iterable[pl.DataFrame], documents: pl.DataFrame | None) -> pl.
     )
 
 
-def _voided(known: Known, walks: Sequence[tuple[Leg, Walk]]) -> pl.DataFrame:
-    """Count what void tries used and no committed update used again later."""
+def _void(walks: Sequence[tuple[Leg, Walk]]) -> pl.DataFrame:
+    """Give the records of void tries, with `turn`, the place of their attempt."""
     found = []
     for turn, (leg, walk) in enumerate(walks):
         void = walk.void.filter(pl.col("step") <= leg.last)
         if void.height:
             found.append(void.with_columns(turn=pl.lit(turn)))
-    if not found:
+    return pl.concat(found) if found else pl.DataFrame()
+
+
+def _thrown_away(walks: Sequence[tuple[Leg, Walk]]) -> pl.DataFrame:
+    """Count all that void tries used, whether or not it was used again."""
+    void = _void(walks)
+    return void if void.is_empty() else counted(void, ["rank", "epoch", "turn"])
+
+
+def _voided(known: Known, walks: Sequence[tuple[Leg, Walk]]) -> pl.DataFrame:
+    """Count what void tries used and no committed update used again later."""
+    void = _void(walks).with_row_index("place")
+    if void.is_empty():
         return pl.DataFrame()
-    void = pl.concat(found).with_row_index("place")
     turns = pl.DataFrame(
         [(leg.attempt.label, turn, leg.last) for turn, (leg, _) in enumerate(walks)],
         schema={"attempt": pl.String(), "turn_again": pl.Int32(), "last": pl.Int64()},

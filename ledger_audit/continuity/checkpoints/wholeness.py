@@ -10,7 +10,7 @@ from ledger_audit.continuity.checkpoints.saves import Told, first_start, gather,
 from ledger_audit.continuity.lineage import Attempt
 from ledger_audit.errors import UnreadableError
 from ledger_audit.model.checkpoints import Ranges, Wholeness
-from ledger_audit.printable import counted
+from ledger_audit.printable import counted, quoted
 
 _MOST = 8
 """Ranges of ranks that are named."""
@@ -82,7 +82,9 @@ def newest_of(
 
 def loaded(wholeness: Wholeness, labels: Sequence[str]) -> Wholeness:
     """Say that attempts went on from a checkpoint, so that it was whole whatever was logged."""
-    who = f"{'attempt' if len(labels) == 1 else 'attempts'} {', '.join(labels[:_MOST])}"
+    who = (
+        f"{'attempt' if len(labels) == 1 else 'attempts'} {', '.join(map(quoted, labels[:_MOST]))}"
+    )
     who += f" and {counted(len(labels) - _MOST, 'more')}" if len(labels) > _MOST else ""
     lacking = wholeness.text.removeprefix("not whole: ")
     text = f"whole after all, loaded by {who}: {lacking}"

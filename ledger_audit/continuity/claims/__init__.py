@@ -1,5 +1,6 @@
 """Claims: read whatever the framework saved, and compare it with what was committed."""
 
+import re
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -33,6 +34,12 @@ MOST_ITEMS = 8
 MOST_TEXTS = 64
 MOST_NOTES = 12
 """How far a state is searched, and how much of it is told: what it holds must not decide."""
+
+TRAINING = {"train", "training"}
+EVALUATION = {"val", "valid", "validation", "eval", "evaluation", "test", "dev"}
+"""Words in the name of a state that tell whose loader it is."""
+WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+LONGEST_NAME = 256
 
 
 @dataclass(frozen=True)
@@ -96,6 +103,9 @@ def read_claim(state: object) -> Claim:
             )
         elif speaking:
             told.append(speaking[0])
+        elif any(one.claim.counts for one in alike):
+            place = next(_dotted(one.path) for one in alike if one.claim.counts)
+            silences.append(f"the state in it ({place}) is named after an evaluation: not compared")
         elif kind != standard.READER:
             silences += [one.claim.silence for one in alike if one.claim.silence is not None][:1]
     return _merged(found, told, silences)
@@ -145,7 +155,7 @@ def _read(state: State) -> tuple[list[Claim], bool]:
 
 def _of_training(found: list[Found]) -> list[Found]:
     """
-    Leave out what lies inside another state of the same kind.
+    Leave out what lies inside another state of the same kind, and what is an evaluation's.
 
     Where one of several is named after training, the others are an evaluation's.
     """
@@ -154,8 +164,33 @@ def _of_training(found: list[Found]) -> list[Found]:
         for one in found
         if not any(other.path == one.path[: len(other.path)] for other in found if other is not one)
     ]
-    training = [one for one in outer if any("train" in name.lower() for name in one.path)]
-    return training if len(outer) > 1 and len(training) == 1 else outer
+    if len(outer) < 2:
+        return [one for one in outer if not _is_of_evaluation(one)]
+    # what all of them lie in tells them not apart
+    shared = 0
+    while len({one.path[: shared + 1] for one in outer}) == 1:
+        shared += 1
+    training = [
+        one
+        for one in outer
+        if TRAINING & _words(_last_name(one.path))
+        and not any(EVALUATION & _words(name) for name in one.path[shared:])
+    ]
+    return training if len(training) == 1 else outer
+
+
+def _is_of_evaluation(one: Found) -> bool:
+    return bool(EVALUATION & _words(_last_name(one.path)))
+
+
+def _last_name(path: tuple[str, ...]) -> str:
+    """Give the name that a state has, which is neither a wrapper's nor a place in a list."""
+    return next((name for name in reversed(path) if not name.isdecimal()), "")
+
+
+def _words(name: str) -> set[str]:
+    """Split a name at underscores, points, hyphens and capitals: `valLoader` is val and loader."""
+    return {word.lower() for word in WORD.findall(name[:LONGEST_NAME])}
 
 
 def _merged(found: list[Found], told: list[Found], silences: list[str]) -> Claim:
@@ -170,7 +205,8 @@ def _merged(found: list[Found], told: list[Found], silences: list[str]) -> Claim
         replace(count, key=_key(one.path, count)) for one in told for count in one.claim.counts
     )
     named = [one.claim.reader for one in found if one in told or one not in keys]
-    slot = next((one.claim.slot for one in keys if one.claim.slot is not None), None)
+    slots = [one.claim.slot for one in keys if not _is_of_evaluation(one)]
+    slot = next((one for one in slots if one is not None), None)
     return Claim(
         reader=", ".join(dict.fromkeys(named)) or UNKNOWN,
         counts=counts,

@@ -46,18 +46,13 @@ class Gap:
         batches = 0
         for one in (self.known.committed, self.known.thrown):
             batches += self.cell(one, self.rank).micro_batches * (self.count.batch or 0)
-        return max(0, self.committed + thrown - used, batches - used)
+        committed = self.found(self.known.committed, self.rank) or 0
+        return max(0, committed + thrown - used, batches - used)
 
     @property
     def share(self) -> int | None:
         """A rank's share of a pass, padding included; null: it is of all, or there are none."""
-        samples, ranks = self.known.passes.samples, len(self.known.ranks)
-        if self.rank is None or samples is None or ranks < 2 or self.known.is_reshaped:
-            return None
-        share = -(-samples // ranks)
-        labels = self.known.passes.sizes or {self.label: 0}
-        used = (self._sequences(one, at) for one in self.known.ranks for at in labels)
-        return None if any(one > share for one in used) else share
+        return None if self.rank is None else self.known.share
 
     @property
     def left(self) -> int | None:
@@ -68,16 +63,12 @@ class Gap:
         if left is None:
             return None
         if share is not None:
-            left = min(left, share - self._sequences(self.rank, self.label))
+            used = (self.cell(one, self.rank) for one in (self.known.committed, self.known.voided))
+            left = min(left, share - sum(one.sequences for one in used))
         if self.is_samples:
             return left
         size = self.known.micro_batch
         return -(-left // size) if size and self.count.unit == "micro-batches" else None
-
-    def _sequences(self, rank: int | None, label: int | None) -> int:
-        is_run = self.known.passes.sizes is None
-        cells = (self.known.committed, self.known.voided)
-        return sum(one.cell(rank, label, is_run=is_run).sequences for one in cells)
 
     @property
     def is_samples(self) -> bool:

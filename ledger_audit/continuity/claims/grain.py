@@ -39,10 +39,10 @@ def _loader(state: State) -> Claim:
     if shard is None:
         return Claim(READER, silence="its sampler does not tell the shard: not compared")
     index, count = int(shard[1]), int(shard[2])
-    workers = natural(state.get("worker_count"))
-    used = _used(state[LAST], index, count, max(1, workers or 0))
+    workers = natural(state.get("worker_count", 0))
+    used = None if workers is None else _used(state[LAST], index, count, max(1, workers))
     if used is None:
-        return Claim(READER, silence=f"{LAST} are no indices of its shard and were left out")
+        return Claim(READER, silence=f"{LAST} are no indices of its workers and shard")
     return Claim(
         READER,
         number(LAST, used, "rank", "run", "sequences").counts,

@@ -150,7 +150,7 @@ def _wrong(number: Number, gap: Gap, reasons: list[str]) -> Judged:
     text = f", {_found(gap)}{because}: {_going(skipped, extra, noun)}"
     if more:
         text += f" at least: {was(more, noun, 'of void updates')} used again"
-    if gap.voided and gap.count.value == gap.committed:
+    elif gap.voided and gap.count.value == gap.committed:
         text += ", which void updates used"
     is_known = gap.is_samples and number.count.unit != "documents" and not more
     return number.judged(

@@ -14,6 +14,9 @@ WHOSE = "{whose}"
 EACH = "{each}"
 """Where it says that an amount is that of each of them."""
 
+Reading = tuple[str, bool]
+"""What elements may be: samples or micro-batches, and whether since the run or the pass began."""
+
 
 @dataclass(frozen=True)
 class Judged:
@@ -41,6 +44,8 @@ class Number:
     known: Proven
     shared: str | None = None
     """That it is another rank's number, if it is."""
+    readings: frozenset[Reading] | None = None
+    """Of elements: the readings in which all ranks' numbers fit; null: it stands alone."""
 
     @property
     def what(self) -> str:

@@ -101,17 +101,16 @@ class Proven:
     all consumed: their sum, or one number that all who say it share. Empty: they do not."""
     is_read_by_all: bool = False
     """Every rank says what was read; else the one number may be that of some ranks only."""
+    may_have_come_round: bool = False
+    """Void samples that were used again may have come round in the next pass."""
+    share: int | None = None
+    """A rank's share of a pass, padding included; null: not known, or passes are not dealt out
+    evenly."""
 
     @property
     def is_reshaped(self) -> bool:
         """The number of ranks changed: a rank's count may have been dealt out anew."""
         return len(set(self.tally.world_sizes)) > 1
-
-    @property
-    def may_have_come_round(self) -> bool:
-        """Whether void samples that were used again may have come round in the next pass."""
-        is_again = self.thrown.of_rank != self.voided.of_rank
-        return is_again and self.passes.may_have_turned
 
     @property
     def micro_batch(self) -> int | None:
@@ -167,6 +166,7 @@ def proven(tally: Tally, claims: Mapping[int, Claim]) -> Proven:
                 queued.setdefault(rank, one.value * size)
             elif one.stage == "queued" and one.unit not in ("micro-batches", "tokens"):
                 queued[rank] = one.value
+    passes = Passes.of(tally, committed.of_rank, voided.of_rank, whole, most)
     read, is_of_all = _read(claims, ranks, is_plain=whole.records == whole.sequences)
     return Proven(
         tally=tally,
@@ -175,13 +175,31 @@ def proven(tally: Tally, claims: Mapping[int, Claim]) -> Proven:
         thrown=thrown,
         open=used(tally.open),
         before=None if tally.committed_before is None else used(tally.committed_before),
-        passes=Passes.of(tally, committed.of_rank, voided.of_rank, whole, most),
+        passes=passes,
         ranks=ranks,
         whole=whole,
         queued=queued,
         read=read,
         is_read_by_all=is_of_all,
+        may_have_come_round=passes.may_have_turned and thrown.of_rank != voided.of_rank,
+        share=_share(tally, passes, ranks, (committed, voided)),
     )
+
+
+def _share(
+    tally: Tally, passes: Passes, ranks: tuple[int, ...], parts: tuple[Used, ...]
+) -> int | None:
+    """Give how much of a pass is a rank's; null where some rank used more, or ranks changed."""
+    if passes.samples is None or len(ranks) < 2 or len(set(tally.world_sizes)) > 1:
+        return None
+    share = -(-passes.samples // len(ranks))
+    used: dict[tuple[int, int | None], int] = {}
+    for part in parts:
+        for rank, cells in part.of_rank.items():
+            for label, cell in cells.items():
+                place = (rank, None if passes.sizes is None else label)
+                used[place] = used.get(place, 0) + cell.sequences
+    return share if max(used.values(), default=0) <= share else None
 
 
 def _read(

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from ledger_audit.continuity.claims.claim import Count
+from ledger_audit.continuity.claims.elements import common
 from ledger_audit.continuity.claims.gap import SAMPLE_UNITS, Gap, shared
 from ledger_audit.continuity.claims.judging import judge
 from ledger_audit.continuity.claims.number import EACH, WHOSE, Judged, Number
@@ -108,17 +109,17 @@ def _of_ranks(said: Said, known: Proven) -> Weighed:
     used = {rank: _used(said, rank, where, known) for rank in said.values}
     others = _used_by_others(said, where, known)
     whose = shared(said.values, used | others)
-    judged = {
-        rank: judge(
-            Number(replace(said.count, value=value), rank, where[rank], known, whose.get(rank))
-        )
+    numbers = {
+        rank: Number(replace(said.count, value=value), rank, where[rank], known, whose.get(rank))
         for rank, value in said.values.items()
     }
+    readings = common(numbers.values()) if said.count.unit == "elements" else None
+    judged = {rank: judge(replace(one, readings=readings)) for rank, one in numbers.items()}
     missing = set(known.ranks) - said.values.keys()
     is_consumed = said.count.stage == "consumed"
     is_wrong = any(one.agreement == "contradicts" for one in judged.values())
     if known.is_reshaped and is_wrong and None not in used.values():
-        return _dealt_anew(said, missing, {one.label for one in where.values()}, known)
+        return _dealt_anew(said, missing, where, used, known)
     notes = [one.note for one in judged.values() if one.note is not None]
     if missing and is_consumed:
         notes.append(_alone(said, missing, others))
@@ -164,33 +165,64 @@ def _used_by_others(said: Said, where: Mapping[int, Pass], known: Proven) -> dic
     return {rank: _used(said, rank, {rank: place}, known) for rank in silent}
 
 
-def _dealt_anew(said: Said, missing: set[int], labels: set[int | None], known: Proven) -> Weighed:
+def _dealt_anew(
+    said: Said,
+    missing: set[int],
+    where: Mapping[int, Pass],
+    used: Mapping[int, int | None],
+    known: Proven,
+) -> Weighed:
     """
-    Compare ranks' own counts after their number changed: only their sum is that of the ledger.
+    Compare ranks' own counts after their number changed, none of them being what it used.
 
-    A right resume with other ranks deals out anew what was consumed.
+    A right resume with other ranks deals out anew what was consumed, and the sum must be right. A
+    count that is wrong by either reading contradicts; how far, only if both go the same way.
     """
+    labels = {one.label for one in where.values()}
     total, noun = sum(said.values.values()), known.noun(said.count.unit)
     gap = Gap(replace(said.count, value=total), None, min(labels, key=str), 0, 0, known)
     found = gap.used_by(None)
+    more = replace(gap, committed=found or 0).more
     story = f"{amount(total, noun)} of {ranks_told(said.values)} together"
-    can_be_added = not missing and len(labels) == 1
+    story = story if len(said.values) > 1 else story.removesuffix(" together")
     # other ranks may have other batches too, and a cursor is not dealt out
     is_exact = not said.count.may_restart and said.count.unit != "micro-batches"
-    if can_be_added and total == found:
-        judged = Judged(total, found, "agrees", f"{story}, as committed updates consumed", 0)
-    elif not can_be_added or not is_exact or found is None:
+    ahead = None
+    if missing or len(labels) > 1 or (not is_exact and total != found) or found is None:
         why = "the number of ranks changed: what one consumed may have been dealt out anew"
         judged = Judged(total, found, "not-compared", f"{story}; not compared: {why}")
+    elif more is None or (more and 0 <= total - found <= more):
+        why = "void samples were used again, maybe in the next pass, and no epoch is logged"
+        judged = Judged(total, found, "not-compared", f"{story}; not compared: {why}")
+    elif total == found:
+        judged = Judged(total, found, "agrees", f"{story}, as committed updates consumed", 0)
     elif total > found and known.tally.unseen is not None:
         why = f"{found:,} were found, but {known.tally.unseen}"
         judged = Judged(total, found, "not-compared", f"{story}; not compared: {why}")
     else:
-        ahead = total - found if said.count.unit in SAMPLE_UNITS else None
-        story += f", committed updates consumed {found:,}: {going_on(total - found, noun)}"
+        own = [value - (used[rank] or 0) for rank, value in said.values.items()]
+        if any(one * (total - found) < 0 for one in own):
+            story += _both_ways(said, sum(one or 0 for one in used.values()), found, known)
+        else:
+            left = gap.left if gap.left is not None else total
+            extra = min(total - found - (more if total > found else 0), left)
+            ahead = extra if said.count.unit in SAMPLE_UNITS and not more else None
+            going = going_on(extra, noun) if extra else "nothing is left of its pass to skip"
+            going += " at least" if more and extra else ""
+            story += f", committed updates consumed {found:,}: {going}"
         judged = Judged(total, found, "contradicts", story, ahead)
     comparison = _comparison(said, judged, said.values, "", "")
-    return Weighed((comparison,), judged.ahead, _is_position(said))
+    return Weighed((comparison,), judged.ahead, _is_sampled(said))
+
+
+def _both_ways(said: Said, own: int, found: int, known: Proven) -> str:
+    """Tell of counts that are ahead by one reading and behind by the other."""
+    who = ranks_told(said.values)
+    return (
+        f": {who} used {amount(own, known.noun(said.count.unit))}, and all ranks that ever took "
+        f"part {found:,}: it is neither, and which of the two it should be is not known after the "
+        "number of ranks changed"
+    )
 
 
 def _merged(said: Said, judged: Mapping[int, Judged]) -> tuple[Comparison, ...]:
@@ -232,8 +264,11 @@ def _cut(
         more = len(comparisons) - len(told)
         groups = "group of ranks differs" if more == 1 else "groups of ranks differ"
         notes = [*notes, f"{more:,} more {groups} in {said.count.key}"]
-    return Weighed(tuple(told), ahead, _is_position(said), tuple(notes))
+    is_position = _is_sampled(said)
+    # elements that fit in one of two readings say no distance, and leave that to others
+    is_position |= said.count.unit == "elements" and ahead is not None
+    return Weighed(tuple(told), ahead, is_position, tuple(notes))
 
 
-def _is_position(said: Said) -> bool:
-    return said.count.stage == "consumed" and said.count.unit in (*SAMPLE_UNITS, "elements")
+def _is_sampled(said: Said) -> bool:
+    return said.count.stage == "consumed" and said.count.unit in SAMPLE_UNITS

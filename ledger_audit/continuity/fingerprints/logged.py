@@ -201,7 +201,7 @@ def _fingerprint(row: Mapping[str, Any]) -> Mapping[str, Any]:
         found = (data.get("fingerprint") or {}) if isinstance(data, dict) else None
     except (ValueError, RecursionError):
         found = None
-    if not isinstance(found, dict) or _is_deep(found):
+    if not isinstance(found, dict) or is_deep(found):
         raise UnreadableError(
             f"attempt {row['attempt']} rank {row['rank']} seq {row['seq']}: the 'fingerprint' of "
             f"its {row['kind']} event is not an object, or is nested deeper than {MOST_NESTED}",
@@ -210,7 +210,8 @@ def _fingerprint(row: Mapping[str, Any]) -> Mapping[str, Any]:
     return found
 
 
-def _is_deep(value: Any) -> bool:
+def is_deep(value: Any) -> bool:
+    """Tell whether a fingerprint is nested too deeply to be one."""
     left = [(value, 1)]
     while left:
         one, depth = left.pop()
