@@ -76,7 +76,7 @@ def _head(report: Checkpoints) -> Iterator[RenderableType]:
         yield plain(_as_sentence(f"{_name(newest)}, the newest whole one: {newest.because[0]}"))
     if choice is not None and choice.claim is not None and choice.claim.notes:
         yield ""
-        yield labelled([("needs", note) for note in choice.claim.notes])
+        yield labelled([("note", note) for note in choice.claim.notes])
 
 
 def _name(one: Checkpoint) -> str:
@@ -184,7 +184,7 @@ def _claim(one: Checkpoint) -> Iterator[tuple[str, str]]:
     if left:
         yield "claim", f"and {counted(left, 'more number')}"
     for note in one.claim.notes:
-        yield "needs", note
+        yield "note", note
 
 
 def _ladder(ladder: Ladder) -> str:

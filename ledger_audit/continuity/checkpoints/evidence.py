@@ -161,7 +161,8 @@ def _known(archive: Archive, cases: Sequence[Case], walks: Mapping[str, Walk]) -
     for label in {case.told.attempt for case in cases}:
         snapshots = walks[label].ends.select(list(SNAPSHOTS)).unique()
         by_stage |= staged(archive, label, snapshots)
-    asks_sources = any(one.since == "epoch" for one in counts)
+    has_voids = any(one.void.height for one in walks.values())
+    asks_sources = has_voids or any(one.since == "epoch" for one in counts)
     return Known(
         archive,
         walks,
