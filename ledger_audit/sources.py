@@ -9,8 +9,8 @@ import polars as pl
 from ledger_audit.continuity.checkpoints.archive import Archive
 from ledger_audit.continuity.contract import Contract, IdList
 from ledger_audit.continuity.forbidden import Found, find_forbidden
+from ledger_audit.continuity.forbidden.searching import Rule, Search, Searchable
 from ledger_audit.continuity.lineage import Attempt, Lineage, reconstruct
-from ledger_audit.continuity.searching import Rule, Search, Searchable
 from ledger_audit.continuity.terms import asked_of
 from ledger_audit.continuity.windows import Source
 from ledger_audit.errors import UsageError

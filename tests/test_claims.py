@@ -1090,6 +1090,7 @@ TALLIES = st.builds(
     sources=st.integers(1, 2),
     drop_last=st.none() | st.booleans(),
     voided_all=st.none() | ROWS,
+    voided_last=st.none() | ROWS,
 )
 UNITS = [None, "records", "sequences", "documents", "tokens", "micro-batches", "steps", "elements"]
 COUNTS = st.builds(

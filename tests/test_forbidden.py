@@ -19,7 +19,7 @@ from native import Line, read_lines, tables, write_ledger, write_segment
 from ledger_audit.continuity.contract import Contract, IdList, Ranks
 from ledger_audit.continuity.findings import amount, runs
 from ledger_audit.continuity.forbidden import Found, find_forbidden, hits_of
-from ledger_audit.continuity.searching import Rule
+from ledger_audit.continuity.forbidden.searching import Rule
 from ledger_audit.errors import UnreadableError
 from ledger_audit.model import ClauseName, Reading
 from ledger_audit.model.forbidden import ForbiddenExample, ForbiddenList, Kind

@@ -190,6 +190,17 @@ def test_the_stock_says_what_is_there_and_what_its_lack_blocks(
     assert ran.code == (3 if blocks else 0)
 
 
+def test_right_after_a_checkpoint_the_reason_names_its_step(tmp_path: Path) -> None:
+    """Without positions nothing could be judged yet, and the report says that it is too early."""
+    lack = Lack(columns=frozenset({"position"}), lost_steps=0)
+
+    ran = ledger_audit("preflight", write(tmp_path / "run", job(lack)[0]))
+
+    assert ran.code == 3
+    told = "no whole step was done after step 4 yet: there is no lost work to judge skips by"
+    assert told in " ".join(ran.out.split())
+
+
 def test_without_a_checkpoint_event_a_step_is_assumed(tmp_path: Path) -> None:
     """The attempt's middle stands for a checkpoint, and the report says that it is assumed."""
     lines = job(Lack(kinds=frozenset({"checkpoint"})))[0]

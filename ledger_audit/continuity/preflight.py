@@ -56,7 +56,23 @@ def judge_rehearsal(
         rehearsal.source, rehearsal.index, contract, replace(reading, full=False), forbidden
     )
     resume = replace(resume, checkpoint_step=step)
+    if rehearsal.is_at_the_end:
+        resume = _without_lost_work(resume)
     return [resume], {"checkpoint_step": step, "checkpoint_step_assumed": not is_logged}
+
+
+def _without_lost_work(resume: Resume) -> Resume:
+    """Say that there is no reference because nothing came after the checkpoint yet."""
+    step = resume.checkpoint_step
+    text = f"no whole step was done after step {step} yet: there is no lost work to judge skips by"
+    said = {one.text for one in resume.limits if one.code == "no-whole-reference-step"}
+    return replace(
+        resume,
+        limits=tuple(replace(one, text=text) if one.text in said else one for one in resume.limits),
+        clauses=tuple(
+            replace(one, because=text) if one.because in said else one for one in resume.clauses
+        ),
+    )
 
 
 def evidence_of(source: Source, judged: list[Resume], contract: Contract) -> tuple[Piece, ...]:

@@ -62,6 +62,7 @@ def tally_of(known: Known, case: Case, documents: pl.DataFrame | None) -> Tally:
         step=case.told.step,
         committed=_tally([_committed(*pair) for pair in walks], documents),
         voided=_tally([_voided(known, walks)], None),
+        voided_last=_tally([_voided(known, walks, after=_last_kept(legs, known.walks))], None),
         open=_tally(opened, None),
         read=staged.get("read"),
         queued=staged.get("queued"),
@@ -139,8 +140,25 @@ def _thrown_away(walks: Sequence[tuple[Leg, Walk]]) -> pl.DataFrame:
     return void if void.is_empty() else counted(void, ["rank", "epoch", "turn"])
 
 
-def _voided(known: Known, walks: Sequence[tuple[Leg, Walk]]) -> pl.DataFrame:
-    """Count what void tries used and no committed update used again later."""
+def _last_kept(legs: Sequence[Leg], walks: Mapping[str, Walk]) -> int:
+    """Give the last step that not all ranks voided, or of which nothing is logged; else -1."""
+    for leg in reversed(legs):
+        if leg.first > leg.last:
+            continue
+        walk = walks.get(leg.attempt.label)
+        steps = None if walk is None else walk.steps.filter(pl.col("step") <= leg.last)
+        if steps is None or steps.is_empty():
+            return leg.last
+        kept = steps.filter(~pl.col("voided"))["step"].max()
+        if isinstance(kept, int):
+            return kept
+    return -1
+
+
+def _voided(
+    known: Known, walks: Sequence[tuple[Leg, Walk]], *, after: int | None = None
+) -> pl.DataFrame:
+    """Count what void tries (after a step) used and no committed update used again later."""
     void = _void(walks).with_row_index("place")
     if void.is_empty():
         return pl.DataFrame()
@@ -163,6 +181,8 @@ def _voided(known: Known, walks: Sequence[tuple[Leg, Walk]]) -> pl.DataFrame:
     )
     used_again = met.filter(is_later)["place"].unique()
     left = void.filter(~pl.col("place").is_in(used_again.implode()))
+    if after is not None:
+        left = left.filter(pl.col("step") > after)
     if left.is_empty():
         return pl.DataFrame()
     # tries of several attempts may share a `seq`

@@ -1,7 +1,7 @@
 """What a tally holds, by rank and pass, so that each number of a claim is looked up at once."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import polars as pl
@@ -106,6 +106,9 @@ class Proven:
     share: int | None = None
     """A rank's share of a pass, padding included; null: not known, or passes are not dealt out
     evenly."""
+    passed_back: "Proven | None" = None
+    """The same if what void updates used after the last committed step is used again; null: they
+    used nothing there."""
 
     @property
     def is_reshaped(self) -> bool:
@@ -168,6 +171,8 @@ def proven(tally: Tally, claims: Mapping[int, Claim]) -> Proven:
                 queued[rank] = one.value
     passes = Passes.of(tally, committed.of_rank, voided.of_rank, whole, most)
     read, is_of_all = _read(claims, ranks, is_plain=whole.records == whole.sequences)
+    back = tally.passed_back()
+    passed_back = None if back is None else _alike(proven(back, claims), passes, ranks)
     return Proven(
         tally=tally,
         committed=committed,
@@ -183,7 +188,14 @@ def proven(tally: Tally, claims: Mapping[int, Claim]) -> Proven:
         is_read_by_all=is_of_all,
         may_have_come_round=passes.may_have_turned and thrown.of_rank != voided.of_rank,
         share=_share(tally, passes, ranks, (committed, voided)),
+        passed_back=passed_back,
     )
+
+
+def _alike(back: Proven, passes: Passes, ranks: tuple[int, ...]) -> Proven:
+    """Keep the ranks that take part, and the batch, of which void updates are evidence too."""
+    slack = max(passes.slack, back.passes.slack)
+    return replace(back, ranks=ranks, passes=replace(back.passes, slack=slack))
 
 
 def _share(

@@ -1,6 +1,6 @@
 """What the ledger proves that committed updates up to a checkpoint had consumed."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import polars as pl
 
@@ -54,6 +54,19 @@ class Places:
         start = pl.max_horizontal("start", pl.lit(place))
         return int(self.used.select((pl.col("stop") - start).clip(0).sum()).item())
 
+    def after_committed(self) -> "Places":
+        """Give the same up to the last place that a committed update used."""
+        if self.used is None:
+            return self
+        last = self.used["stop"].max()
+        following = min(self.next, last) if isinstance(last, int) else 0
+        holes = tuple(one for one in self.holes if one < following)
+        # only the first few are named: of more, those that are not may lie before it, too
+        is_named = len(self.holes) == self.hole_count
+        count = len(holes) if is_named or len(holes) < len(self.holes) else self.hole_count
+        after = self.next_after_dropped if following == self.next else None
+        return Places(following, holes, count, after, self.used)
+
 
 @dataclass(frozen=True)
 class Tally:
@@ -96,3 +109,33 @@ class Tally:
     voided_all: pl.DataFrame | None = None
     """TALLY of all that void tries used up to C, what was used again included: without epochs
     that may have been in the next pass. Null: nothing was used again."""
+    voided_last: pl.DataFrame | None = None
+    """TALLY of the part of `voided` that was used after the last committed step: a resume may use
+    it again or pass it over. Null: there is none, or it is not known."""
+
+    def passed_back(self) -> "Tally | None":
+        """Give what is proven if the void updates at the end are used again; null: there are none."""
+        last = self.voided_last
+        if last is None or last.is_empty():
+            return None
+        return replace(
+            self,
+            voided=_without(self.voided, last),
+            voided_all=None if self.voided_all is None else _without(self.voided_all, last),
+            voided_last=None,
+            places=None if self.places is None else self.places.after_committed(),
+        )
+
+
+def _without(whole: pl.DataFrame, part: pl.DataFrame) -> pl.DataFrame:
+    """Take a part of a TALLY away, and the rows of which nothing is left."""
+    keys = ["rank", "epoch"]
+    names = [name for name in TALLY if name not in keys]
+    left = whole.join(part, on=keys, how="left", nulls_equal=True, suffix="_part")
+    is_met = pl.col("records_part").is_not_null()
+    rest = [
+        pl.when(is_met).then((pl.col(name) - pl.col(f"{name}_part")).clip(0)).otherwise(name)
+        for name in names
+    ]
+    amounts = [one.alias(name) for one, name in zip(rest, names, strict=True)]
+    return left.select(*keys, *amounts).filter(pl.col("records") > 0)

@@ -43,7 +43,34 @@ class Weighed:
 
 
 def weigh(said: Said, known: Proven) -> Weighed:
-    """Compare one number with what the ledger proves."""
+    """
+    Compare one number with what the ledger proves.
+
+    What void updates used after the last committed step may be used again or passed over, by all
+    ranks alike: a number that is right by either is right.
+    """
+    weighed = _weigh(said, known)
+    if known.passed_back is None or not _is_wrong(weighed):
+        return weighed
+    back = _weigh(said, known.passed_back)
+    if not _is_wrong(back):
+        return replace(back, comparisons=tuple(_used_again(one) for one in back.comparisons))
+    # behind both, only what was committed is replayed
+    is_behind = (weighed.ahead or 0) < 0 and (back.ahead or 0) < 0
+    return back if is_behind else weighed
+
+
+def _is_wrong(weighed: Weighed) -> bool:
+    return any(one.agreement == "contradicts" for one in weighed.comparisons)
+
+
+def _used_again(one: Comparison) -> Comparison:
+    if one.agreement != "agrees":
+        return one
+    return replace(one, text=f"{one.text}; what void updates used after that may be used again")
+
+
+def _weigh(said: Said, known: Proven) -> Weighed:
     as_place = _as_place(said, known) if said.count.stage == "read" else None
     if as_place is not None:
         return as_place
