@@ -199,6 +199,7 @@ def test_right_after_a_checkpoint_the_reason_names_its_step(tmp_path: Path) -> N
     assert ran.code == 3
     told = "no whole step was done after step 4 yet: there is no lost work to judge skips by"
     assert told in " ".join(ran.out.split())
+    assert "Run preflight again a few steps after the checkpoint" in " ".join(ran.out.split())
 
 
 def test_without_a_checkpoint_event_a_step_is_assumed(tmp_path: Path) -> None:

@@ -101,6 +101,14 @@ def advise(report: Report) -> Decision:
         ),
         Verdict.BROKEN: ("find-evidence", "Mend what is broken below before anything is resumed."),
     }[report.verdict]
+    blocking = {
+        one.code
+        for resume in report.resumes
+        for one in resume.limits
+        if one.blocks and not one.is_waived
+    }
     if not report.resumes:
         text = "Run preflight again once the job has committed a few steps."
+    elif report.verdict == Verdict.UNPROVEN and blocking == {"no-whole-reference-step"}:
+        text = "Run preflight again a few steps after the checkpoint, or let the job log positions."
     return replace(report.decision, action=action, text=text, safe_checkpoint=None)  # type: ignore[arg-type]  # one of the literals above
