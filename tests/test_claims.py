@@ -165,6 +165,141 @@ def test_void_updates_moved_the_stream_on() -> None:
     assert "void" not in of_all({"consumed_samples": 128}, tally(used(32))).text
 
 
+def test_void_updates_at_the_end_may_be_used_again_or_passed_over() -> None:
+    """Both counts are right and nothing is skipped or replayed; a part of them is neither."""
+    found = tally(used(3), step=4, voided=used(1), voided_last=used(1))
+    amounts = {"consumed_samples": 4, "rank_samples": 1, "epoch_samples": 4}
+
+    for key, each in {**amounts, "rank_epoch_samples": 1}.items():
+        for value in (3 * each, 4 * each):
+            told = of_all({key: value, "epoch": 0}, found)
+            assert ("agrees", 0) == (told.agreement, told.ahead), (key, value)
+        for value in {*range(2 * each, 6 * each)} - {3 * each, 4 * each}:
+            assert "contradicts" == of_all({key: value, "epoch": 0}, found).agreement, (key, value)
+
+    again = of_all({"consumed_samples": 12}, found)
+    assert again.text.endswith(
+        "as committed updates consumed; what void updates used after that may be used again"
+    )
+    assert "again" not in of_all({"consumed_samples": 16}, found).text
+    behind, beyond = (of_all({"consumed_samples": value}, found) for value in (10, 18))
+    assert (-2, 2) == (behind.ahead, beyond.ahead)
+    assert "void" not in behind.text
+
+
+def test_only_void_updates_at_the_end_may_be_used_again() -> None:
+    """Those before a committed one moved the stream on, whatever came later."""
+    found = tally(used(3), step=5, voided=used(2), voided_last=used(1))
+
+    agreement = {n: of_all({"consumed_samples": n}, found).agreement for n in (12, 16, 20)}
+
+    assert {12: "contradicts", 16: "agrees", 20: "agrees"} == agreement
+
+
+def test_all_ranks_use_void_samples_again_or_none_does() -> None:
+    """One that goes back while another goes on is no stream."""
+    found = tally(plain({0: 3, 1: 3}), voided=plain({0: 1, 1: 1}), voided_last=plain({0: 1, 1: 1}))
+
+    def agreement(first: int, second: int) -> str:
+        return facts({0: {"rank_samples": first}, 1: {"rank_samples": second}}, found).agreement
+
+    assert ["agrees", "agrees"] == [agreement(3, 3), agreement(4, 4)]
+    assert ["contradicts", "contradicts"] == [agreement(3, 4), agreement(4, 3)]
+
+
+def test_a_pass_that_only_void_updates_at_the_end_began() -> None:
+    """The claim may stand at the end of the one before it, and no further back."""
+    void = plain({0: 2}, epoch=1)
+    found = tally(plain({0: 6}), voided=void, voided_last=void, dataset_samples=6)
+
+    def agreement(epoch: int, value: int, found: Tally = found) -> str:
+        return compare({0: in_pass(epoch, value)}, found).agreement
+
+    assert ["agrees"] * 3 == [agreement(0, 6), agreement(1, 0), agreement(1, 2)]
+    assert ["contradicts"] * 3 == [agreement(0, 4), agreement(1, 1), agreement(2, 0)]
+    assert "contradicts" == agreement(0, 6, replace(found, voided_last=None))
+
+
+def test_void_updates_at_the_end_make_no_missing_record_right() -> None:
+    """Where records may be missing, the count without them is no proof for all ranks either."""
+    found = tally(used(3), voided=used(1), voided_last=used(1), unseen="a file of rank 2 is torn")
+
+    agreement = {n: of_all({"consumed_samples": n}, found).agreement for n in (10, 12, 16)}
+
+    assert {10: "contradicts", 12: "not-compared", 16: "not-compared"} == agreement
+
+
+def test_the_place_after_the_last_committed_one_is_right_before_void_updates() -> None:
+    """So is the count, one sample being repeated; a hole before both places is lost from both."""
+    void = plain({0: 2}, batch=1)
+    used_places = pl.DataFrame({"start": [0], "stop": [6]})
+    again = tally(
+        plain({0: 7}, batch=1),
+        voided=void,
+        voided_last=void,
+        places=Places(8, (), 0, None, used_places),
+    )
+    holed = replace(again, places=Places(8, (3,), 1, None, used_places))
+
+    agrees = {n for n in range(12) if compare({0: counted(n)}, again).agreement == "agrees"}
+
+    assert {6, 7, 8, 9} == agrees  # places 6 and 8, counts 7 and 9
+    passed = replace(again, voided_last=None)
+    assert "contradicts" == compare({0: counted(6)}, passed).agreement
+    assert ["contradicts"] * 2 == [compare({0: counted(n)}, holed).agreement for n in (6, 8)]
+
+
+@pytest.mark.parametrize("is_placed", [False, True])
+@pytest.mark.parametrize(
+    ("void", "right"),
+    [
+        ((4,), {12, 16}),
+        ((3, 4), {8, 16}),
+        ((2,), {16}),
+        ((2, 4), {12, 16}),
+        ((1, 2, 3, 4), {0, 16}),
+        ((), {16}),
+    ],
+)
+def test_void_steps_of_a_ledger(
+    void: tuple[int, ...], right: set[int], tmp_path: Path, *, is_placed: bool
+) -> None:
+    """Only a run of void steps that ends at the checkpoint may be used again, as a whole."""
+    for value in range(20):
+        steps: dict[int, list[list[dict[str, int]]]] = {}
+        for step in range(1, 5):
+            first = 4 * (step - 1)
+            rows = [{"sample_id": one, "epoch": 0} for one in range(first, first + 4)]
+            placed = [{**row, "position": row["sample_id"]} for row in rows]
+            steps[step] = [placed[:2], placed[2:]] if is_placed else [rows[:2], rows[2:]]
+        lines = attempt(0, steps, void=void)
+        claim = {"consumed_samples": value, "epoch_samples": value, "epoch": 0}
+        if value % 2 == 0:
+            claim |= {"rank_samples": value // 2, "rank_epoch_samples": value // 2}
+        for rank in (1, 0):
+            last = max(at for at, line in enumerate(lines) if line["rank"] == rank)
+            lines[last + 1 : last + 1] = saves(lines[last], claim)
+        folder = write(tmp_path / str(value), lines)
+        report = ledger_audit("checkpoints", folder, "--format", "json").report
+        told = report["checkpoints"][0]["claim"]
+        agreed = {one["agreement"] for one in told["comparisons"]}
+        assert agreed == {"agrees" if value in right else "contradicts"}, (value, told)
+        assert (told["ahead"] == 0) or value not in right, (value, told)
+
+
+def test_a_void_try_that_was_committed_after_all_is_not_at_the_end(tmp_path: Path) -> None:
+    """A retry used its samples again: they count once, and a claim without them contradicts."""
+    for value, agreement in ((2, "contradicts"), (4, "agrees"), (6, "contradicts")):
+        steps = {1: [[0, 1]], 2: [[2, 3]]}
+        lines = attempt(0, steps, void=[2], fingerprint={"dataset_samples": 9})
+        lines += attempt(0, {2: [[2, 3]]})[1:]
+        lines += saves(lines[-1], {"consumed_samples": value})
+        report = ledger_audit(
+            "checkpoints", write(tmp_path / str(value), lines), "--format", "json"
+        ).report
+        assert agreement == report["checkpoints"][0]["claim"]["agreement"], value
+
+
 def test_slots_of_a_group_that_had_begun_are_in_no_update() -> None:
     """A claim that counts them is ahead by them; by another number it is unexplained."""
     found = tally(used(32), open=used(2))

@@ -147,7 +147,7 @@ def _last_kept(legs: Sequence[Leg], walks: Mapping[str, Walk]) -> int:
             continue
         walk = walks.get(leg.attempt.label)
         steps = None if walk is None else walk.steps.filter(pl.col("step") <= leg.last)
-        if steps is None or steps.is_empty():
+        if steps is None or steps["step"].max() != leg.last:
             return leg.last
         kept = steps.filter(~pl.col("voided"))["step"].max()
         if isinstance(kept, int):

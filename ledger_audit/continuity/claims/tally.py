@@ -114,7 +114,7 @@ class Tally:
     it again or pass it over. Null: there is none, or it is not known."""
 
     def passed_back(self) -> "Tally | None":
-        """Give what is proven if the void updates at the end are used again; null: there are none."""
+        """Give the same if void updates at the end are used again; null: there are none."""
         last = self.voided_last
         if last is None or last.is_empty():
             return None
