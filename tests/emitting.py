@@ -45,6 +45,11 @@ def emit_ledger(
 
 def _play(lines: list[Line], writer: LedgerWriter) -> None:
     batch: list[Line] = []
+    begun = {
+        line.get("step")
+        for line in lines
+        if line["kind"] == "checkpoint" and (line.get("data") or {}).get("phase") == "begin"
+    }
     for line in lines:
         place = [line.get(name) for name in ("step", "slot", "stream")]
         if batch and (line["kind"] != "sample" or place != _place(batch[0])):
@@ -52,6 +57,9 @@ def _play(lines: list[Line], writer: LedgerWriter) -> None:
             batch = []
         if line["kind"] == "sample":
             batch.append(line)
+        elif line["kind"] == "checkpoint" and line.get("step") not in begun:
+            # a trainer that tells only when it is whole: the writer itself would say `begin`, too
+            writer._say("checkpoint", line.get("step"), line.get("data") or {})
         else:
             _say(line, line.get("data") or {}, writer)
     if batch:
@@ -83,9 +91,14 @@ def _say(line: Line, data: dict[str, Any], writer: LedgerWriter) -> None:
     elif kind == "void":
         writer.void(step, data.get("reason"))
     elif kind == "checkpoint" and data.get("phase") == "begin":
-        saving = writer.begin_checkpoint(step, claim=data.get("claim"))
+        told = {name: data.get(name) for name in ("claim", "fingerprint", "path")}
+        saving = writer.begin_checkpoint(step, **told)
         saving.complete()
         saving.wait()
+    elif kind == "restore":
+        writer.restore(**data)
+    elif kind == "iterator":
+        writer.iterator(**data)
     elif kind == "declare":
         writer.declare(step, **data)
     elif kind == "membership":

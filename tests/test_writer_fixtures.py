@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 from conftest import FIXTURES
 from emitting import emit_ledger
-from native import read_lines
+from native import Line, read_lines
 from running import ledger_audit
+from tiny import write
 
 LOST_LATER = {
     "a-lost-log-line-then-the-stream-goes-on",
@@ -29,10 +30,20 @@ def _report(*arguments: str | Path) -> dict[str, Any]:
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.name)
 def test_a_run_that_the_writer_wrote_has_the_same_report(folder: Path, tmp_path: Path) -> None:
     """Every fixture, by `diff` and, where there is a control, by `gate`; small segments."""
-    run = emit_ledger(read_lines(folder / "run"), tmp_path / "run", segment_bytes=4096)
+    lines = [_without_restored(line) for line in read_lines(folder / "run")]
+    plain = write(tmp_path / "plain", lines)
+    run = emit_ledger(lines, tmp_path / "run", segment_bytes=4096)
 
-    assert _report("diff", folder / "run") == _report("diff", run)
+    assert _report("diff", plain) == _report("diff", run)
     if (folder / "control").exists():
         control = emit_ledger(read_lines(folder / "control"), tmp_path / "control")
-        expected = _report("gate", folder / "control", folder / "run")
+        expected = _report("gate", folder / "control", plain)
         assert expected == _report("gate", control, run)
+
+
+def _without_restored(line: Line) -> Line:
+    """Leave out the state that a start event says was loaded: the writer takes its cursor there."""
+    if line["kind"] != "start":
+        return line
+    data = {name: value for name, value in line["data"].items() if name != "restored"}
+    return {**line, "data": data}
