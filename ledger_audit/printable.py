@@ -1,10 +1,13 @@
-"""Makes text fit to show: nothing in it steers a terminal, and amounts read like a sentence."""
+"""Makes text fit to show: nothing in it steers a terminal; amounts and ranges read like words."""
 
 import re
 import unicodedata
+from collections.abc import Sequence
 
 LONGEST_ID = 48
 """Characters of a sample id that are shown; the rest is counted."""
+MOST_RANGES = 6
+"""Ranges that are named unless more are asked for; the rest is counted."""
 
 _RIGHT_TO_LEFT = frozenset({"R", "AL", "AN"})
 _PLAIN = re.compile(r"[^\s,;'\"\\]+")
@@ -47,3 +50,16 @@ def quoted(sample_id: str) -> str:
 def counted(number: int, noun: str) -> str:
     """Give a number and its noun, in the plural where there is not exactly one."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def several(noun: str, ranges: Sequence[tuple[int, int]], most: int = MOST_RANGES) -> str:
+    """Name places by their closed ranges, in the singular where it is one: `ranks 0-3,7`."""
+    is_one = len(ranges) == 1 and ranges[0][0] == ranges[0][1]
+    return f"{noun if is_one else noun + 's'} {ranges_of(ranges, most)}"
+
+
+def ranges_of(ranges: Sequence[tuple[int, int]], most: int = MOST_RANGES) -> str:
+    """Give closed ranges as `0-3,7`; after `most` of them, say how many are left out."""
+    shown = [f"{first}" if first == last else f"{first}-{last}" for first, last in ranges[:most]]
+    left = len(ranges) - len(shown)
+    return ",".join(shown) + (f" and {counted(left, 'more range')}" if left else "")

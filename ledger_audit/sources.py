@@ -1,7 +1,7 @@
 """Opens what a command names, and finds the lineage in it: where archive and reasoning meet."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import polars as pl
@@ -39,7 +39,7 @@ def open_source(roots: Sequence[Path], reading: Reading) -> Opened:
     return _source(open_ledger(roots, columns=reading.columns, stream=reading.stream))
 
 
-def _archive(ledger: Ledger, source: Searchable) -> Archive:
+def _archive(ledger: Ledger, source: Source) -> Archive:
     """Open one ledger, to judge its checkpoints."""
     sums = Sums(ledger)
     return Archive(
@@ -172,7 +172,7 @@ def chosen_resumes(source: Source, reading: Reading) -> list[int]:
 
 def _source(ledger: Ledger) -> Opened:
     acts = ledger.acts()
-    source = Searchable(
+    opened = Opened(
         lineage=reconstruct(_told(acts), ledger.extents(), ledger.runs),
         records=ledger.records,
         tries=ledger.tries,
@@ -184,9 +184,9 @@ def _source(ledger: Ledger) -> Opened:
         dropped=Sums(ledger).dropped,
         acts=acts,
         search=_search(lambda _: ledger, [ledger]),
+        archive=lambda: _archive(ledger, opened),
     )
-    known = {one.name: getattr(source, one.name) for one in fields(source)}
-    return Opened(**known, archive=lambda: _archive(ledger, source))
+    return opened
 
 
 def _search(of: Callable[[str], Ledger], ledgers: Iterable[Ledger]) -> Search:

@@ -1,6 +1,7 @@
 """What is known of a resume beside its records: fingerprints, and samples that are forbidden."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import polars as pl
 
@@ -38,7 +39,7 @@ class Beside:
     trained_again: str | None = None
     """What of these was used again; null: nothing."""
 
-    @property
+    @cached_property
     def hits(self) -> pl.DataFrame | None:
         """The records against any list that the resumed attempt, or the stream, holds."""
         return None if self.forbidden is None else hits_of(self.forbidden, self.attempt)

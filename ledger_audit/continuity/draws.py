@@ -11,10 +11,9 @@ import polars as pl
 
 from ledger_audit.continuity import epochs
 from ledger_audit.continuity.facts import Facts
-from ledger_audit.continuity.frames import IS_USED, ORDER
+from ledger_audit.continuity.frames import IS_USED, ORDER, SAMPLE
 from ledger_audit.model import Draws
 
-SAMPLE = ("source", "sample_id")
 MOST_DEVIATIONS = 5.0
 """Standard deviations beyond which repeats are no chance: it goes beyond once in 3 million."""
 NO_CHANCE = 20.0

@@ -4,7 +4,9 @@ from collections.abc import Iterable
 
 import polars as pl
 
+from ledger_audit.continuity.frames import SAMPLE
 from ledger_audit.model import Amount, ClauseName, Finding
+from ledger_audit.model.ranges import Ranges, closed_ranges
 
 MAX_RUNS = 20
 MAX_EXAMPLES = 8
@@ -15,7 +17,7 @@ def amount(rows: pl.DataFrame) -> Amount:
     tokens = rows["tokens"]
     return Amount(
         records=rows["record"].n_unique(),
-        samples=rows.select(pl.struct("source", "sample_id").n_unique()).item(),
+        samples=rows.select(pl.struct(SAMPLE).n_unique()).item(),
         tokens=None if tokens.null_count() == tokens.len() and tokens.len() else int(tokens.sum()),
     )
 
@@ -34,7 +36,7 @@ def outcome_amounts(
         spans: whether spans are logged; without them tokens are null.
     """
     by_worst = rows.group_by("worst").agg(
-        pl.col("record").n_unique(), pl.struct("source", "sample_id").n_unique().alias("samples")
+        pl.col("record").n_unique(), pl.struct(SAMPLE).n_unique().alias("samples")
     )
     by_outcome = rows.group_by("outcome").agg(pl.col("tokens").sum())
     counts = {worst: (records, samples) for worst, records, samples in by_worst.iter_rows()}
@@ -82,12 +84,6 @@ def _bound(step: object) -> int:
     return step
 
 
-def ranges(values: pl.Series) -> tuple[tuple[int, int], ...]:
-    """Give the closed ranges that cover exactly the distinct values."""
-    found: list[tuple[int, int]] = []
-    for value in values.drop_nulls().unique().sort().to_list():
-        if found and value == found[-1][1] + 1:
-            found[-1] = (found[-1][0], value)
-        else:
-            found.append((value, value))
-    return tuple(found)
+def ranges(values: pl.Series) -> Ranges:
+    """Give the closed ranges that cover exactly the distinct values; nulls have no place."""
+    return closed_ranges(values.drop_nulls().unique().to_list())

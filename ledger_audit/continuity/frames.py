@@ -34,6 +34,9 @@ ORDER = ("step", "slot", "rank", "row", "seq")
 SEQUENCE = ("attempt", "rank", "step", "slot", "row", "try_seq")
 """What the records of one packed sequence share."""
 
+SAMPLE = ("source", "sample_id")
+"""What a distinct sample is, whatever its epoch and span."""
+
 IS_USED = pl.col("fate").ne_missing("void")
 """The try was not thrown away."""
 

@@ -219,7 +219,7 @@ def _attempts(acts: pl.DataFrame, extents: pl.DataFrame) -> dict[str, Attempt]:
     previous: Attempt | None = None
     for label in labels:
         events = [
-            (row["kind"], row["step"], _data(row), row)
+            (row["kind"], row["step"], data_of(row), row)
             for row in acts.filter(attempt=label).sort("rank", "seq").iter_rows(named=True)
         ]
         ranks = extents.filter(attempt=label)
@@ -227,7 +227,8 @@ def _attempts(acts: pl.DataFrame, extents: pl.DataFrame) -> dict[str, Attempt]:
     return attempts
 
 
-def _data(row: Mapping[str, Any]) -> dict[str, Any]:
+def data_of(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Read the data of an event; what is no JSON object is refused."""
     text = row["data"]
     try:
         data = {} if text is None else json.loads(text)

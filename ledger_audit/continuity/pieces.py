@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import polars as pl
 
 from ledger_audit.continuity.contract import Contract
-from ledger_audit.continuity.findings import ranges
 from ledger_audit.continuity.lineage import Attempt
 from ledger_audit.model import ClauseName, Piece, Resume
+from ledger_audit.model.ranges import closed_ranges
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ def _piece(  # what a piece is made of
         kind=kind,  # type: ignore[arg-type]  # the callers name the four kinds
         name=name,
         presence="absent" if is_absent else "partly" if lacking else "there",
-        ranks=ranges(pl.Series(sorted(lacking), dtype=pl.Int64)) if of_ranks else (),
+        ranks=closed_ranges(lacking) if of_ranks else (),
         blocks=tuple(name for name in ClauseName if name in blocked),
         purpose=wanted.purpose,
     )

@@ -4,7 +4,7 @@ Says how the try of every record ended, and which steps were committed, voided, 
 A try is what one rank recorded for one step between two of its commits or voids.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import polars as pl
 
@@ -158,14 +158,9 @@ def steps_from(
         STEPS, sorted by step.
     """
     parts = []
-    for first, last, ranks in attempt.spans:
-        within = pl.lit(value=True)
-        if first is not None:
-            within &= pl.col("step") >= first
-        if last is not None:
-            within &= pl.col("step") <= last
-        within &= pl.col("rank").is_in(sorted(ranks))
-        own = left.lazy().filter(within), tries.lazy().filter(within)
+    for is_within, ranks in stretches(attempt):
+        is_own = is_within & pl.col("rank").is_in(sorted(ranks))
+        own = left.lazy().filter(is_own), tries.lazy().filter(is_own)
         parts.append(_stretch(attempt, *own, ranks))
     steps = pl.concat(parts).sort("step")
     if has_commits:
@@ -186,6 +181,17 @@ def steps_from(
         .select(list(STEPS))
         .collect()
     )
+
+
+def stretches(attempt: Attempt) -> Iterator[tuple[pl.Expr, frozenset[int]]]:
+    """Give what tells a `step` of each stretch with the same members, and its logged ranks."""
+    for first, last, ranks in attempt.spans:
+        is_within = pl.lit(value=True)
+        if first is not None:
+            is_within &= pl.col("step") >= first
+        if last is not None:
+            is_within &= pl.col("step") <= last
+        yield is_within, ranks
 
 
 def _with_lost(attempt: Attempt) -> pl.Expr:

@@ -125,6 +125,12 @@ class Ledger:
         rows = pl.concat(frames) if frames else self._no_rows()
         return rows.filter(_within(first_step, last_step))
 
+    def scanned_used(
+        self, attempt: str, first_step: int | None = None, last_step: int | None = None
+    ) -> pl.LazyFrame:
+        """Give the used records of the ledger's stream likewise, not read and not checked yet."""
+        return self.scanned(attempt, first_step, last_step).filter(*extents.used(self.stream))
+
     def found(self, rows: pl.LazyFrame) -> pl.DataFrame:
         """Give the used records among scanned rows of one attempt, read as a stream."""
         found = self._used(collect(rows, self.name, streams=True))
@@ -159,7 +165,7 @@ class Ledger:
 
     def glimpse(self, attempt: str, first_step: int, most: int) -> pl.DataFrame:
         """Give up to `most` used records of an attempt from a step on, as written, any of them."""
-        rows = self.scanned(attempt, first_step).filter(*extents.used(self.stream))
+        rows = self.scanned_used(attempt, first_step)
         return collect(rows.drop("writer").head(most), self.name)
 
     def everything(self, attempt: str) -> tuple[pl.DataFrame, pl.DataFrame]:

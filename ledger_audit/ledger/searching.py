@@ -16,7 +16,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ledger_audit.errors import UnreadableError, VanishedError
-from ledger_audit.ledger import extents
 from ledger_audit.ledger.parts import collect
 from ledger_audit.ledger.reader import Ledger
 from ledger_audit.ledger.schema import SAMPLE_ID
@@ -64,7 +63,7 @@ class Search:
             first: step.
             last: step; null: to the end.
         """
-        rows = self.ledger.scanned(attempt, first, last).filter(*extents.used(self.ledger.stream))
+        rows = self.ledger.scanned_used(attempt, first, last)
         is_any = listed["source"].is_null()
         if is_any.any():
             rows = rows.filter(~pl.col(SAMPLE_ID).is_in(listed[SAMPLE_ID].filter(is_any).implode()))
@@ -92,7 +91,7 @@ class Search:
             rank, step, try_seq, n: the records with a `seq` below `try_seq`, those of earlier
             tries included; where no try of the rank and step ended, one row with a null try_seq.
         """
-        rows = self.ledger.scanned(attempt, first, last).filter(*extents.used(self.ledger.stream))
+        rows = self.ledger.scanned_used(attempt, first, last)
         tries = ends.lazy().select("rank", "step", try_seq="seq")
         joined = rows.select("rank", "step", "seq").join(tries, on=["rank", "step"], how="left")
         before = pl.col("try_seq").is_null() | (pl.col("seq") < pl.col("try_seq"))
@@ -106,7 +105,7 @@ class Search:
 
     def sources(self, attempt: str) -> frozenset[str | None]:
         """List the sources of an attempt's records; null: some have none."""
-        rows = self.ledger.scanned(attempt).filter(*extents.used(self.ledger.stream))
+        rows = self.ledger.scanned_used(attempt)
         found = collect(rows.select("source").unique(), self.ledger.name, streams=True)
         return frozenset(found["source"].to_list())
 

@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from ledger_audit.ledger import extents
 from ledger_audit.ledger.parts import Part, collect
 from ledger_audit.ledger.reader import Ledger
 from ledger_audit.ledger.schema import SAMPLE_ID, USED
@@ -78,7 +77,7 @@ class Sums:
         Raises:
             UnreadableError: a used record is nowhere, or its span ends before it begins.
         """
-        rows = self._used(attempt, first, last)
+        rows = self.ledger.scanned_used(attempt, first, last)
         if before is not None:
             rows = rows.filter(pl.col("seq") < before)
         span = pl.col("token_end") - pl.col("token_start")
@@ -142,7 +141,7 @@ class Sums:
         Returns:
             step, start, stop: half-open ranges without a gap.
         """
-        rows = self._used(attempt, first, last).filter(
+        rows = self.ledger.scanned_used(attempt, first, last).filter(
             ~pl.col("step").is_in(but.implode()), pl.col("position").is_not_null()
         )
         position = pl.col("position")
@@ -173,7 +172,7 @@ class Sums:
         Returns:
             rank, epoch, source, sample_id, step.
         """
-        rows = self._used(attempt, 0, last).filter(
+        rows = self.ledger.scanned_used(attempt, 0, last).filter(
             pl.col("rank").is_in(list(ranks)), ~pl.col("step").is_in(but.implode())
         )
         return rows.group_by("rank", "epoch", "source", SAMPLE_ID).agg(pl.col("step").min())
@@ -265,9 +264,6 @@ class Sums:
     def put_away(self) -> Mapping[str, tuple[int, int]]:
         """Give, by attempt, the segments and records that writers did not keep on purpose."""
         return Search(self.ledger).put_away()
-
-    def _used(self, attempt: str, first: int, last: int | None) -> pl.LazyFrame:
-        return self.ledger.scanned(attempt, first, last).filter(*extents.used(self.ledger.stream))
 
     def _files(self, attempt: str) -> list[pl.Expr]:
         """Tell micro-batches that lie in two files, where a writer of the attempt has several."""

@@ -12,6 +12,7 @@ from ledger_audit.model.measured import Coverage as Coverage
 from ledger_audit.model.measured import Draws as Draws
 from ledger_audit.model.measured import Positions as Positions
 from ledger_audit.model.measured import SourceDamage as SourceDamage
+from ledger_audit.model.ranges import Ranges
 
 
 class Verdict(StrEnum):
@@ -146,9 +147,8 @@ class Finding:
 
     code: str
     clause: ClauseName
-    ranks: tuple[tuple[int, int], ...]
-    """Closed ranges."""
-    slots: tuple[tuple[int, int], ...]
+    ranks: Ranges
+    slots: Ranges
     first_step: int
     last_step: int
     amount: Amount
@@ -315,8 +315,8 @@ class Piece:
     kind: Literal["ranks", "event", "column", "key"]
     name: str
     presence: Literal["there", "partly", "absent"]
-    ranks: tuple[tuple[int, int], ...]
-    """Closed ranges of the ranks that lack it; of what no rank has of its own, none."""
+    ranks: Ranges
+    """The ranks that lack it; of what no rank has of its own, none."""
     blocks: tuple[ClauseName, ...]
     """The clauses that could not be proven, and that it would settle or help to settle."""
     purpose: str

@@ -5,9 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ledger_audit.model.claims import Agreement, ClaimFacts
-
-Ranges = tuple[tuple[int, int], ...]
-"""Closed ranges of ranks."""
+from ledger_audit.model.ranges import Ranges
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from ledger_audit.model.ranges import Ranges
+
 Agreement = Literal["agrees", "contradicts", "not-compared"]
 
 
@@ -12,8 +14,8 @@ class Comparison:
 
     key: str
     """Where it stands in the state, dotted."""
-    ranks: tuple[tuple[int, int], ...]
-    """Closed ranges of the ranks for which claimed and found are these."""
+    ranks: Ranges
+    """The ranks for which claimed and found are these."""
     claimed: int
     found: int | None
     """What committed updates had consumed, in the claim's unit; of what was read, the place that
@@ -40,8 +42,8 @@ class ClaimFacts:
     """One sentence: what it says, what is proven, and what a resume from it would do."""
     notes: tuple[str, ...] = ()
     """What a resume from it needs beside it."""
-    silent: tuple[tuple[int, int], ...] = ()
-    """Closed ranges of the ranks that take part and whose position nothing tells that was
+    silent: Ranges = ()
+    """The ranks that take part and whose position nothing tells that was
     compared; none where a number of all ranks agrees."""
 
 
@@ -51,7 +53,7 @@ class ClaimPair:
 
     pair: Literal["saved-restored", "saved-ledger", "restored-records"]
     agreement: Agreement
-    ranks: tuple[tuple[int, int], ...]
-    """Closed ranges of the ranks that it is about; none: of all of them, or nobody says it."""
+    ranks: Ranges
+    """The ranks that it is about; none: of all of them, or nobody says it."""
     text: str
     """One plain sentence."""

@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
-Ranges = tuple[tuple[int, int], ...]
-"""Closed ranges of ranks."""
+from ledger_audit.model.ranges import Ranges
 
 CanChange = Literal["yes", "no", "unknown"]
 

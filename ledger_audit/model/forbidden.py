@@ -4,6 +4,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal
 
+from ledger_audit.model.ranges import Ranges
+
 Kind = Literal["forbid", "only", "held-out"]
 """A list of forbidden ids; a list of all ids that are allowed; a stream that is held out."""
 
@@ -47,9 +49,8 @@ class ForbiddenHits:
     """Distinct samples that no earlier attempt of the lineage had used against the list."""
     former: int
     """Distinct samples that an earlier attempt held out, and this one no more."""
-    ranks: tuple[tuple[int, int], ...]
-    """Closed ranges."""
-    slots: tuple[tuple[int, int], ...]
+    ranks: Ranges
+    slots: Ranges
     first_step: int
     last_step: int
     examples: tuple[ForbiddenExample, ...]

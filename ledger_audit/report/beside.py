@@ -10,8 +10,7 @@ from rich.text import Text
 from ledger_audit.model import Resume
 from ledger_audit.model.fingerprints import Change, FingerprintFacts
 from ledger_audit.model.forbidden import Forbidden, ForbiddenHits, ForbiddenList
-from ledger_audit.printable import counted, printable, quoted
-from ledger_audit.report.phrases import ranges_of, several
+from ledger_audit.printable import counted, printable, quoted, ranges_of, several
 
 MOST_CHANGES = 8
 """Changes of the fingerprint that a screen shows; the JSON report has more."""
@@ -29,20 +28,21 @@ def beside(resume: Resume) -> Iterator[RenderableType]:
     """Set claims and fingerprints of a resume, if they tell anything."""
     compared = [one for one in resume.claims if one.agreement != "not-compared"]
     if compared:
-        grid = _grid()
+        grid = columns_of_three()
         for one in compared:
             word = Text(one.agreement, style=_AGREEMENTS[one.agreement])
             grid.add_row(Text(_PAIRS[one.pair]), word, Text(printable(one.text)))
         yield grid
     facts = resume.fingerprints
     if facts is not None and (told := _fingerprints(facts)):
-        grid = _grid()
+        grid = columns_of_three()
         for name, what, text in told:
             grid.add_row(Text(printable(name)), Text(what), Text(printable(text)))
         yield grid
 
 
-def _grid() -> Table:
+def columns_of_three() -> Table:
+    """Give a table without lines: a name, a word, and a text that may be long."""
     grid = Table.grid(padding=(0, 2))
     grid.add_column(no_wrap=True, style="bold")
     grid.add_column(no_wrap=True)
@@ -79,7 +79,7 @@ def forbidden_block(found: Forbidden) -> Iterator[RenderableType]:
     for listed in found.lists:
         if listed.records:
             yield Text(f"Against {_named(listed)}: {_since(listed)}", style="bold")
-            grid = _grid()
+            grid = columns_of_three()
             for hits in listed.hits:
                 grid.add_row(f"  attempt {printable(hits.attempt)}", "", _hits(hits))
             yield grid

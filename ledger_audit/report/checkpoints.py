@@ -8,8 +8,8 @@ from rich.table import Table
 from rich.text import Text
 
 from ledger_audit.model.checkpoints import Checkpoint, Checkpoints, Ladder, Probed
-from ledger_audit.printable import counted, printable, quoted
-from ledger_audit.report.phrases import ranges_of
+from ledger_audit.printable import counted, printable, quoted, ranges_of
+from ledger_audit.report.phrases import as_sentence
 from ledger_audit.report.screen import Screen
 from ledger_audit.report.terminal import labelled, plain, render
 
@@ -62,7 +62,7 @@ def _head(report: Checkpoints) -> Iterator[RenderableType]:
         return
     if choice is not None:
         yield Text("RESUME FROM", style=_STYLES["yes"]) + plain(f" {_name(choice)}", "bold")
-        yield plain(_as_sentence(f"{choice.wholeness.text}; {choice.because[0]}"))
+        yield plain(as_sentence(f"{choice.wholeness.text}; {choice.because[0]}"))
         if not choice.in_lineage:
             yield plain("The newest weights do not hold its work: they went on from an older one.")
     elif any(one.resumable == "unknown" for one in report.found):
@@ -73,7 +73,7 @@ def _head(report: Checkpoints) -> Iterator[RenderableType]:
     if newest is None:
         yield plain("No checkpoint is whole on all its writers.")
     elif newest is not choice:
-        yield plain(_as_sentence(f"{_name(newest)}, the newest whole one: {newest.because[0]}"))
+        yield plain(as_sentence(f"{_name(newest)}, the newest whole one: {newest.because[0]}"))
     if choice is not None and choice.claim is not None and choice.claim.notes:
         yield ""
         yield labelled([("note", note) for note in choice.claim.notes])
@@ -82,10 +82,6 @@ def _head(report: Checkpoints) -> Iterator[RenderableType]:
 def _name(one: Checkpoint) -> str:
     again = f" (save {one.nth})" if one.nth > 1 else ""
     return f"step {one.step:,}{again} of attempt {one.attempt}"
-
-
-def _as_sentence(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}."
 
 
 def _rows(found: tuple[Checkpoint, ...]) -> RenderableType:

@@ -7,9 +7,9 @@ The report of `checkpoints` for programs, `ledger-audit/checkpoints/1`: only eve
 from typing import Any
 
 from ledger_audit import __version__
-from ledger_audit.model.checkpoints import Checkpoint, Checkpoints, Probed, Ranges, Wholeness
+from ledger_audit.model.checkpoints import Checkpoint, Checkpoints, Probed, Wholeness
 from ledger_audit.model.claims import ClaimFacts, Comparison
-from ledger_audit.report.json_text import text_of
+from ledger_audit.report.json_text import pairs, text_of
 
 SCHEMA = "ledger-audit/checkpoints/1"
 
@@ -33,10 +33,6 @@ def to_json(report: Checkpoints) -> str:
 
 def _place(one: Checkpoint | None) -> dict[str, Any] | None:
     return None if one is None else {"attempt": one.attempt, "step": one.step, "nth": one.nth}
-
-
-def _ranks(ranks: Ranges) -> list[list[int]]:
-    return [list(pair) for pair in ranks]
 
 
 def _checkpoint(one: Checkpoint) -> dict[str, Any]:
@@ -80,11 +76,11 @@ def _checkpoint(one: Checkpoint) -> dict[str, Any]:
 def _wholeness(one: Wholeness) -> dict[str, Any]:
     return {
         "is_whole": one.is_whole,
-        "writers": _ranks(one.writers),
+        "writers": pairs(one.writers),
         "is_assumed": one.is_assumed,
-        "unfinished": _ranks(one.unfinished),
-        "silent": _ranks(one.silent),
-        "unsynced": _ranks(one.unsynced),
+        "unfinished": pairs(one.unfinished),
+        "silent": pairs(one.silent),
+        "unsynced": pairs(one.unsynced),
         "text": one.text,
     }
 
@@ -103,7 +99,7 @@ def _claim(claim: ClaimFacts) -> dict[str, Any]:
 def _comparison(one: Comparison) -> dict[str, Any]:
     return {
         "key": one.key,
-        "ranks": _ranks(one.ranks),
+        "ranks": pairs(one.ranks),
         "claimed": one.claimed,
         "found": one.found,
         "unit": one.unit,

@@ -3,8 +3,9 @@
 from typing import Any
 
 from ledger_audit.model import Resume
-from ledger_audit.model.fingerprints import Change, Ranges
+from ledger_audit.model.fingerprints import Change
 from ledger_audit.model.forbidden import Forbidden, ForbiddenHits, ForbiddenList
+from ledger_audit.report.json_text import pairs
 
 
 def beside(resume: Resume) -> dict[str, Any]:
@@ -15,7 +16,7 @@ def beside(resume: Resume) -> dict[str, Any]:
             {
                 "pair": one.pair,
                 "agreement": one.agreement,
-                "ranks": _pairs(one.ranks),
+                "ranks": pairs(one.ranks),
                 "text": one.text,
             }
             for one in resume.claims
@@ -26,7 +27,7 @@ def beside(resume: Resume) -> dict[str, Any]:
         else [
             {
                 "order": one.order,
-                "ranks": _pairs(one.ranks),
+                "ranks": pairs(one.ranks),
                 "text": one.text,
                 "fingerprint": one.fingerprint,
                 "differing": list(one.differing),
@@ -34,10 +35,6 @@ def beside(resume: Resume) -> dict[str, Any]:
             for one in facts.restoring
         ],
     }
-
-
-def _pairs(ranges: Ranges) -> list[list[int]]:
-    return [list(pair) for pair in ranges]
 
 
 def _change(change: Change) -> dict[str, Any]:
@@ -51,7 +48,7 @@ def _change(change: Change) -> dict[str, Any]:
         "because": change.because,
         "allowed": change.allowed,
         "must_match": change.must_match,
-        "ranks": _pairs(change.ranks),
+        "ranks": pairs(change.ranks),
         "count": change.count,
     }
 
@@ -90,8 +87,8 @@ def _hits(hits: ForbiddenHits) -> dict[str, Any]:
         "tokens": hits.tokens,
         "new_samples": hits.new_samples,
         "former": hits.former,
-        "ranks": _pairs(hits.ranks),
-        "slots": _pairs(hits.slots),
+        "ranks": pairs(hits.ranks),
+        "slots": pairs(hits.slots),
         "first_step": hits.first_step,
         "last_step": hits.last_step,
         "examples": [

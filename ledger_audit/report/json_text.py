@@ -5,6 +5,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from ledger_audit.model.ranges import Ranges
+
 
 def text_of(told: Mapping[str, Any]) -> str:
     """Give a report as JSON text; NaN and infinities, which JSON has not, become strings."""
@@ -13,6 +15,11 @@ def text_of(told: Mapping[str, Any]) -> str:
     except ValueError:
         text = json.dumps(_finite(told), indent=1, allow_nan=False)
     return text + "\n"
+
+
+def pairs(ranges: Ranges) -> list[list[int]]:
+    """Give closed ranges as pairs: first and last."""
+    return [list(pair) for pair in ranges]
 
 
 def _finite(value: Any) -> Any:

@@ -23,7 +23,7 @@ from ledger_audit.model import (
     Resume,
 )
 from ledger_audit.report.json_beside import beside, forbidden
-from ledger_audit.report.json_text import text_of
+from ledger_audit.report.json_text import pairs, text_of
 
 SCHEMA = "ledger-audit/report/1"
 
@@ -60,7 +60,7 @@ def _piece(piece: Piece) -> dict[str, Any]:
         "kind": piece.kind,
         "name": piece.name,
         "presence": piece.presence,
-        "ranks": [list(pair) for pair in piece.ranks],
+        "ranks": pairs(piece.ranks),
         "blocks": [str(clause) for clause in piece.blocks],
         "purpose": piece.purpose,
     }
@@ -148,8 +148,8 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "code": finding.code,
         "clause": str(finding.clause),
         "outcome": finding.code,
-        "ranks": [list(pair) for pair in finding.ranks],
-        "slots": [list(pair) for pair in finding.slots],
+        "ranks": pairs(finding.ranks),
+        "slots": pairs(finding.slots),
         "first_step": finding.first_step,
         "last_step": finding.last_step,
         "records": finding.amount.records,

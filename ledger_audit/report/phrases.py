@@ -1,6 +1,4 @@
-"""Says verdicts, amounts, ranges and steps in words, for every reporter that people read."""
-
-from collections.abc import Sequence
+"""Says verdicts, amounts, places and steps in words, for every reporter that people read."""
 
 from ledger_audit.model import (
     Amount,
@@ -15,7 +13,7 @@ from ledger_audit.model import (
     SourceDamage,
     Verdict,
 )
-from ledger_audit.printable import counted, quoted
+from ledger_audit.printable import counted, quoted, several
 
 HEADLINE = (str(Expected.SKIPPED), str(Resumed.REPLAYED), str(Overlay.OUT_OF_ORDER))
 """The counts that everyone asks for: told even where they are zero."""
@@ -51,10 +49,10 @@ def sentence(resume: Resume) -> str:
         return f"After {mark(resume)}, {damage(resume)}."
     if resume.verdict == Verdict.UNPROVEN:
         blocking = [one.text for one in resume.limits if one.blocks and not one.is_waived]
-        return _as_sentence(blocking[0] if blocking else "there is not enough evidence")
+        return as_sentence(blocking[0] if blocking else "there is not enough evidence")
     allowed = [one.because for one in resume.clauses if ", allowed: " in one.because]
     if allowed:
-        return _as_sentence("; ".join(allowed))
+        return as_sentence("; ".join(allowed))
     if resume.draws is not None:
         return f"{counted(resume.draws.records, 'draw')}, none as at the start of an attempt."
     if resume.through_step is None:
@@ -62,7 +60,8 @@ def sentence(resume: Resume) -> str:
     return "Nothing was skipped, replayed or out of order as far as the reference shows."
 
 
-def _as_sentence(text: str) -> str:
+def as_sentence(text: str) -> str:
+    """Give a text that begins like a sentence and ends like one."""
     return f"{text[:1].upper()}{text[1:]}."
 
 
@@ -128,19 +127,6 @@ def places(finding: Finding) -> str:
             several("step", ((finding.first_step, finding.last_step),)),
         ]
     )
-
-
-def several(noun: str, ranges: Sequence[tuple[int, int]]) -> str:
-    """Name places by their ranges, in the singular where it is one."""
-    is_one = len(ranges) == 1 and ranges[0][0] == ranges[0][1]
-    return f"{noun if is_one else noun + 's'} {ranges_of(ranges)}"
-
-
-def ranges_of(ranges: Sequence[tuple[int, int]], most: int = 6) -> str:
-    """Give closed ranges as `0-3,7`; after `most` of them, say how many are left out."""
-    shown = [f"{first}" if first == last else f"{first}-{last}" for first, last in ranges[:most]]
-    left = len(ranges) - len(shown)
-    return ",".join(shown) + (f" and {counted(left, 'more range')}" if left else "")
 
 
 def positions_of(positions: Positions) -> str:

@@ -8,10 +8,9 @@ from rich.table import Table
 from rich.text import Text
 
 from ledger_audit.model import Piece, Report, Verdict
-from ledger_audit.printable import printable
+from ledger_audit.printable import printable, ranges_of
 from ledger_audit.report.beside import forbidden_block
 from ledger_audit.report.marks import VERDICTS
-from ledger_audit.report.phrases import ranges_of
 from ledger_audit.report.screen import Screen
 from ledger_audit.report.terminal import clauses_table, labelled, limits_table, plain, render
 

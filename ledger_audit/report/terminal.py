@@ -20,7 +20,7 @@ from ledger_audit.model import (
 )
 from ledger_audit.printable import counted, printable, quoted
 from ledger_audit.report import phrases
-from ledger_audit.report.beside import beside, forbidden_block
+from ledger_audit.report.beside import beside, columns_of_three, forbidden_block
 from ledger_audit.report.marks import LETTERS, STYLES, VERDICTS
 from ledger_audit.report.picture import set_picture
 from ledger_audit.report.screen import Screen
@@ -227,10 +227,7 @@ def clauses_table(
     clauses: tuple[Clause, ...], words: Mapping[Verdict, str] | None = None
 ) -> RenderableType:
     """Set every clause beside its verdict, in other words if there are any, and the reason."""
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(no_wrap=True, style="bold")
-    grid.add_column(no_wrap=True)
-    grid.add_column(overflow="fold")
+    grid = columns_of_three()
     for clause in clauses:
         grid.add_row(
             str(clause.clause),

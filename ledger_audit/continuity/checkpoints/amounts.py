@@ -18,7 +18,7 @@ a position."""
 _MICRO_BATCH = ["rank", "step", "slot", "try_seq"]
 
 
-def counted(records: pl.DataFrame, by: Sequence[str], *, documents: bool = False) -> pl.DataFrame:
+def counted(records: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
     """
     Sum up records by some of their columns.
 
@@ -27,10 +27,9 @@ def counted(records: pl.DataFrame, by: Sequence[str], *, documents: bool = False
     Args:
         records: RECORDS; a try is in one group.
         by: columns, with `rank` and `epoch` among them.
-        documents: count distinct (source, sample_id) of each group, too.
 
     Returns:
-        `by`, AMOUNTS, and `documents` where they are asked for.
+        `by` and AMOUNTS.
     """
     span = pl.col("token_end") - pl.col("token_start")
     lines = records.group_by(by).agg(
@@ -38,11 +37,6 @@ def counted(records: pl.DataFrame, by: Sequence[str], *, documents: bool = False
         span.count().cast(pl.Int64).alias("spans"),
         span.sum().cast(pl.Int64).alias("tokens"),
         pl.col("position").count().cast(pl.Int64).alias("placed"),
-        *(
-            [pl.struct("source", "sample_id").n_unique().cast(pl.Int64).alias("documents")]
-            if documents
-            else []
-        ),
     )
     for name, extra in (("sequences", ["row"]), ("micro-batches", [])):
         keys = [*_MICRO_BATCH, *extra]

@@ -9,12 +9,13 @@ import polars as pl
 from ledger_audit.continuity.checkpoints.archive import Archive
 from ledger_audit.continuity.checkpoints.branch import every_attempt
 from ledger_audit.continuity.checkpoints.case import case_of, launches_of
+from ledger_audit.continuity.checkpoints.digests import Starts
 from ledger_audit.continuity.checkpoints.evidence import gathered
-from ledger_audit.continuity.checkpoints.saves import Told, data_of, first_start, gather, starts
+from ledger_audit.continuity.checkpoints.saves import Told, first_start, gather, starts
 from ledger_audit.continuity.checkpoints.tallies import tally_of
 from ledger_audit.continuity.checkpoints.wholeness import Habits, newest_of
 from ledger_audit.continuity.claims.pairs import pairwise, uncounted
-from ledger_audit.continuity.lineage import Attempt
+from ledger_audit.continuity.lineage import Attempt, data_of
 from ledger_audit.continuity.windows import Source
 from ledger_audit.model import Resume
 
@@ -40,8 +41,11 @@ def with_claims(
     said, _ = gather(source.acts)
     step = after.resumed_at or 0
     own = [one for one in said if (one.attempt, one.step) == (before.label, step)]
-    told = _loaded(said, own, before, source) if own else Told(before.label, step, 1, {})
     restored = restored_by(source.acts, after.label)
+    if not own and not restored:
+        return resume
+    begun = starts(source.acts)
+    told = _loaded(said, own, before, begun) if own else Told(before.label, step, 1, {})
     saved = {rank: save.claim for rank, save in told.saves.items() if save.claim is not None}
     if not saved and not restored:
         return resume
@@ -53,15 +57,15 @@ def with_claims(
         return replace(resume, claims=uncounted(saved, restored, why))
     known = every_attempt(source.lineage)
     case = case_of(0, told, known, launches_of(source.acts, [told.attempt]))
-    evidence = gathered(opened, [case], said, known, starts(source.acts))
+    evidence = gathered(opened, [case], said, known, begun)
     tally = tally_of(evidence.summed, case, evidence.documents(case))
     return replace(resume, claims=pairwise(saved, restored, tally, resume.first_place))
 
 
-def _loaded(said: Sequence[Told], own: Sequence[Told], attempt: Attempt, source: Source) -> Told:
+def _loaded(said: Sequence[Told], own: Sequence[Told], attempt: Attempt, begun: Starts) -> Told:
     """Choose among the saves of a step: one that never ended was not loaded."""
     habits = Habits.of([one for one in said if one.attempt == attempt.label])
-    return newest_of(own, attempt, habits, first_start(starts(source.acts), attempt.label))
+    return newest_of(own, attempt, habits, first_start(begun, attempt.label))
 
 
 def restored_by(acts: pl.DataFrame, label: str) -> Mapping[int, Any]:

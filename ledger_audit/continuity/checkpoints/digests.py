@@ -6,10 +6,10 @@ from typing import Any
 import polars as pl
 
 from ledger_audit.continuity.checkpoints.branch import Leg
-from ledger_audit.continuity.checkpoints.saves import Told, ranges_of
+from ledger_audit.continuity.checkpoints.saves import Told
 from ledger_audit.continuity.checkpoints.walk import Walk
 from ledger_audit.continuity.checkpoints.wholeness import named
-from ledger_audit.continuity.windows import END
+from ledger_audit.continuity.tries import stretches
 from ledger_audit.model.checkpoints import Digest
 
 Starts = Mapping[str, Mapping[int, Mapping[str, Any]]]
@@ -44,7 +44,7 @@ def digest_of(told: Told, legs: Sequence[Leg], walks: Mapping[str, Walk], starts
 def _cursors(ranks: Sequence[int], *, has_sum: bool) -> str:
     """Say of the cursors of some ranks whether they have the sums of their ranks' commits."""
     no = "" if has_sum else " not"
-    who = named(ranges_of(ranks))
+    who = named(ranks)
     if len(ranks) == 1:
         return f"the cursor of {who} has{no} the sum of its rank's commits"
     return f"the cursors of {who} have{no} the sums of their ranks' commits"
@@ -76,10 +76,10 @@ def _by_rank(leg: Leg, walk: Walk) -> dict[int, int]:
     steps = walk.steps.filter(pl.col("step") <= leg.last)
     if not steps.filter(~pl.col("committed") & ~pl.col("voided")).is_empty():
         return {}
-    committed = steps.filter("committed")["step"]
+    committed = steps.filter("committed")
     taking_part: dict[int, int] = {}
-    for first, last, ranks in leg.attempt.spans:
-        n = int(committed.is_between(first or 0, END if last is None else last).sum())
+    for is_within, ranks in stretches(leg.attempt):
+        n = committed.filter(is_within).height
         for rank in ranks:
             taking_part[rank] = taking_part.get(rank, 0) + n
     rows = walk.digests.filter(pl.col("edge") <= leg.last).group_by("rank")

@@ -6,7 +6,6 @@ import polars as pl
 
 from ledger_audit.continuity.checkpoints.archive import Archive
 from ledger_audit.continuity.checkpoints.branch import Leg
-from ledger_audit.continuity.checkpoints.saves import ranges_of
 from ledger_audit.continuity.checkpoints.walk import Walk
 from ledger_audit.continuity.checkpoints.wholeness import named
 from ledger_audit.continuity.claims.claim import Claim
@@ -71,7 +70,7 @@ def _of_attempt(leg: Leg) -> list[str]:
         logged, everyone = len(attempt.logged & attempt.everyone), len(attempt.everyone)
         found.append(f"only {logged:,} of {counted(everyone, 'rank')} are logged")
     if ranks & attempt.missing:
-        found.append(f"{named(ranges_of(ranks & attempt.missing))} of {name} left nothing")
+        found.append(f"{named(ranks & attempt.missing)} of {name} left nothing")
     given_up = sum(records for step, records in attempt.lost if step is None)
     if given_up:
         found.append(f"writers of {name} gave up {counted(given_up, 'record')} of unknown steps")

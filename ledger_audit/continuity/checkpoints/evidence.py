@@ -13,7 +13,7 @@ from ledger_audit.continuity.checkpoints.documents import at, documents_of
 from ledger_audit.continuity.checkpoints.places import passed_by
 from ledger_audit.continuity.checkpoints.saves import Told, first_start
 from ledger_audit.continuity.checkpoints.stages import staged
-from ledger_audit.continuity.checkpoints.tallies import IDENTITY, Known
+from ledger_audit.continuity.checkpoints.tallies import Known
 from ledger_audit.continuity.checkpoints.walk import SNAPSHOTS, Walk, walk
 from ledger_audit.continuity.checkpoints.weights import ends_of
 from ledger_audit.continuity.checkpoints.wholeness import (
@@ -22,6 +22,7 @@ from ledger_audit.continuity.checkpoints.wholeness import (
     newest_of,
     wholeness_of,
 )
+from ledger_audit.continuity.identity import IDENTITY
 from ledger_audit.continuity.lineage import Attempt
 from ledger_audit.model.checkpoints import Wholeness
 
@@ -96,6 +97,7 @@ def gathered(
     for one in said:
         of_attempt.setdefault(one.attempt, []).append(one)
     habits = {label: Habits.of(own) for label, own in of_attempt.items()}
+    loaded_by = loaders(known)
     return Evidence(
         archive,
         known,
@@ -104,14 +106,15 @@ def gathered(
         walks=walks,
         ends={label: ends_of(one) for label, one in walks.items()},
         summed=_known(archive, cases, walks),
-        loaded=loaders(known),
+        loaded=loaded_by,
         _documents=documents_of(archive, walks, asking) if asking else {},
-        _went_on=_went_on(said, known, habits, starts),
+        _went_on=_went_on(said, loaded_by, known, habits, starts),
     )
 
 
 def _went_on(
     said: Sequence[Told],
+    loaded_by: Mapping[tuple[str, int], tuple[str, ...]],
     known: Mapping[str, Attempt],
     habits: Mapping[str, Habits],
     starts: Starts,
@@ -121,7 +124,7 @@ def _went_on(
     for one in said:
         saves.setdefault((one.attempt, one.step), []).append(one)
     found = {}
-    for place, labels in loaders(known).items():
+    for place, labels in loaded_by.items():
         # without a start event it is assumed; without a record, nothing shows that it was loaded
         later = [known[label] for label in labels if not known[label].is_assumed]
         went_on = tuple(one.label for one in later if one.first_step is not None)

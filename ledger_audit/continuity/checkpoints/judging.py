@@ -9,14 +9,14 @@ from ledger_audit.continuity.checkpoints.digests import digest_of
 from ledger_audit.continuity.checkpoints.evidence import Evidence, gathered
 from ledger_audit.continuity.checkpoints.ladder import ladder_of
 from ledger_audit.continuity.checkpoints.resumable import Data, resumable
-from ledger_audit.continuity.checkpoints.saves import Told, gather, ranges_of, starts
+from ledger_audit.continuity.checkpoints.saves import Told, gather, starts
 from ledger_audit.continuity.checkpoints.tallies import tally_of
 from ledger_audit.continuity.checkpoints.weights import label_of
 from ledger_audit.continuity.checkpoints.wholeness import named
 from ledger_audit.continuity.claims.compare import compare
 from ledger_audit.continuity.claims.tally import Tally
 from ledger_audit.errors import UsageError
-from ledger_audit.model.checkpoints import Checkpoint, Ranges
+from ledger_audit.model.checkpoints import Checkpoint
 from ledger_audit.model.claims import ClaimFacts
 from ledger_audit.printable import counted
 
@@ -110,7 +110,7 @@ def _compared(case: Case, tally: Tally) -> ClaimFacts | None:
     other = compare({**case.claims, **case.others}, tally)
     if other.agreement == "agrees" and other.silent == found.silent:
         return found
-    ranks = named(ranges_of(case.others))
+    ranks = named(case.others)
     told = f"{ranks} claimed twice for this save, and not the same"
     if other.agreement == "contradicts":
         return replace(other, text=f"{told}; the second contradicts: {other.text}")
@@ -118,11 +118,11 @@ def _compared(case: Case, tally: Tally) -> ClaimFacts | None:
     return replace(found, agreement="not-compared", comparisons=(), text=why)
 
 
-def _silent(told: Told, claim: ClaimFacts | None) -> Ranges:
+def _silent(told: Told, claim: ClaimFacts | None) -> frozenset[int]:
     """
     Give the ranks that wrote a part of the checkpoint and claim nothing, while others do.
 
     A rank that writes no part of it is given the state that another wrote: that is no silence.
     """
     ranges = () if claim is None else claim.silent
-    return ranges_of({one for first, last in ranges for one in told.saves if first <= one <= last})
+    return frozenset(one for first, last in ranges for one in told.saves if first <= one <= last)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ledger_audit.continuity.checkpoints.wholeness import named
-from ledger_audit.model.checkpoints import Digest, Label, Probed, Ranges, Wholeness
+from ledger_audit.model.checkpoints import Digest, Label, Probed, Wholeness
 from ledger_audit.model.claims import ClaimFacts
 
 Answer = Literal["yes", "no", "unknown"]
@@ -18,7 +18,7 @@ class Data:
     claim: ClaimFacts | None
     unseen: str | None
     digest: Digest
-    silent: Ranges = ()
+    silent: frozenset[int] = frozenset()
     """Ranks that wrote a part of it and claim nothing, while others count for themselves."""
 
 

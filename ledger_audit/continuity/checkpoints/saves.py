@@ -1,8 +1,7 @@
 """Gathers what the ranks said of each checkpoint: who began, who completed, and with what."""
 
-import json
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,6 +9,7 @@ import polars as pl
 
 from ledger_audit.continuity.claims.pairs import canonical
 from ledger_audit.continuity.fingerprints.logged import MOST_NESTED, is_deep
+from ledger_audit.continuity.lineage import data_of
 from ledger_audit.errors import UnreadableError
 
 
@@ -148,12 +148,6 @@ def _place(own: Sequence[Save], phase: Any) -> int:
     return len(own) if is_new else len(own) - 1
 
 
-def data_of(row: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Read an event's data; that it is an object was seen when the lineage was read."""
-    found: Mapping[str, Any] = json.loads(row["data"]) if row["data"] is not None else {}
-    return found
-
-
 def _fingerprint(data: Mapping[str, Any], row: Mapping[str, Any]) -> Mapping[str, Any] | None:
     found = _object(data, "fingerprint", row)
     if found is not None and is_deep(found):
@@ -202,14 +196,3 @@ def first_start(
     """Give the data of an attempt's start event, as its lowest rank says; empty: there is none."""
     own = found.get(label, {})
     return own[min(own)] if own else {}
-
-
-def ranges_of(ranks: Collection[int]) -> tuple[tuple[int, int], ...]:
-    """Give the closed ranges that cover exactly these ranks."""
-    found: list[tuple[int, int]] = []
-    for rank in sorted(ranks):
-        if found and rank == found[-1][1] + 1:
-            found[-1] = (found[-1][0], rank)
-        else:
-            found.append((rank, rank))
-    return tuple(found)

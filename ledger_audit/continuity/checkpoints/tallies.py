@@ -14,8 +14,7 @@ from ledger_audit.continuity.checkpoints.doubts import is_first_pass, unlogged_u
 from ledger_audit.continuity.checkpoints.places import Passed, places_of
 from ledger_audit.continuity.checkpoints.walk import Walk
 from ledger_audit.continuity.claims.tally import TALLY, Tally
-
-IDENTITY = ["source", "epoch", "sample_id", "token_start", "token_end"]
+from ledger_audit.continuity.identity import IDENTITY
 
 _SUMMED = ["records", "sequences", "spans", "tokens", "micro-batches"]
 
@@ -50,8 +49,11 @@ def tally_of(known: Known, case: Case, documents: pl.DataFrame | None) -> Tally:
     own = [leg for leg in legs if leg.first <= leg.last and leg.attempt.label in known.walks]
     walks = [(leg, known.walks[leg.attempt.label]) for leg in own]
     earlier = [pair for pair in walks if pair[0].attempt != legs[-1].attempt]
+    void, last_kept = _void(walks), _last_kept(legs, known.walks)
+    voided = _not_used_again(void, known, walks)
     committed_before = _tally([_committed(*pair) for pair in earlier], None)
-    used_before = [committed_before, _tally([_voided(known, earlier)], None)]
+    voided_before = _not_used_again(_void(earlier), known, earlier)
+    used_before = [committed_before, _tally([_summed(voided_before)], None)]
     before = sum(int(frame["records"].sum()) for frame in used_before)
     newest = known.walks.get(legs[-1].attempt.label)
     opened = [] if newest is None else [newest.opened.filter(checkpoint=case.place)]
@@ -61,8 +63,8 @@ def tally_of(known: Known, case: Case, documents: pl.DataFrame | None) -> Tally:
     return Tally(
         step=case.told.step,
         committed=_tally([_committed(*pair) for pair in walks], documents),
-        voided=_tally([_voided(known, walks)], None),
-        voided_last=_tally([_voided(known, walks, after=_last_kept(legs, known.walks))], None),
+        voided=_tally([_summed(voided)], None),
+        voided_last=_tally([_summed(voided, after=last_kept)], None),
         open=_tally(opened, None),
         read=staged.get("read"),
         queued=staged.get("queued"),
@@ -81,7 +83,7 @@ def tally_of(known: Known, case: Case, documents: pl.DataFrame | None) -> Tally:
         world_sizes=_world_sizes(legs),
         sources=max(1, len(sources)),
         drop_last=drops if isinstance(drops := fingerprint.get("drop_last"), bool) else None,
-        voided_all=_tally([_thrown_away(walks)], None),
+        voided_all=_tally([_summed(void)], None),
     )
 
 
@@ -134,10 +136,11 @@ def _void(walks: Sequence[tuple[Leg, Walk]]) -> pl.DataFrame:
     return pl.concat(found) if found else pl.DataFrame()
 
 
-def _thrown_away(walks: Sequence[tuple[Leg, Walk]]) -> pl.DataFrame:
-    """Count all that void tries used, whether or not it was used again."""
-    void = _void(walks)
-    return void if void.is_empty() else counted(void, ["rank", "epoch", "turn"])
+def _summed(void: pl.DataFrame, *, after: int = -1) -> pl.DataFrame:
+    """Count records of void tries (of the steps after one)."""
+    rows = void if void.is_empty() else void.filter(pl.col("step") > after)
+    # tries of several attempts may share a `seq`
+    return pl.DataFrame() if rows.is_empty() else counted(rows, ["rank", "epoch", "turn"])
 
 
 def _last_kept(legs: Sequence[Leg], walks: Mapping[str, Walk]) -> int:
@@ -155,13 +158,13 @@ def _last_kept(legs: Sequence[Leg], walks: Mapping[str, Walk]) -> int:
     return -1
 
 
-def _voided(
-    known: Known, walks: Sequence[tuple[Leg, Walk]], *, after: int | None = None
+def _not_used_again(
+    void: pl.DataFrame, known: Known, walks: Sequence[tuple[Leg, Walk]]
 ) -> pl.DataFrame:
-    """Count what void tries (after a step) used and no committed update used again later."""
-    void = _void(walks).with_row_index("place")
+    """Keep the records of void tries that no committed update used again later."""
     if void.is_empty():
-        return pl.DataFrame()
+        return void
+    void = void.with_row_index("place")
     turns = pl.DataFrame(
         [(leg.attempt.label, turn, leg.last) for turn, (leg, _) in enumerate(walks)],
         schema={"attempt": pl.String(), "turn_again": pl.Int32(), "last": pl.Int64()},
@@ -180,13 +183,7 @@ def _voided(
         (pl.col("turn_again") == pl.col("turn")) & is_later
     )
     used_again = met.filter(is_later)["place"].unique()
-    left = void.filter(~pl.col("place").is_in(used_again.implode()))
-    if after is not None:
-        left = left.filter(pl.col("step") > after)
-    if left.is_empty():
-        return pl.DataFrame()
-    # tries of several attempts may share a `seq`
-    return counted(left, ["rank", "epoch", "turn"])
+    return void.filter(~pl.col("place").is_in(used_again.implode()))
 
 
 def _world_sizes(legs: Sequence[Leg]) -> tuple[int, ...]:

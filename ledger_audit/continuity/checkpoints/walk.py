@@ -14,7 +14,13 @@ from ledger_audit.continuity.checkpoints.amounts import AMOUNTS, counted
 from ledger_audit.continuity.checkpoints.archive import Archive
 from ledger_audit.continuity.frames import IS_USED
 from ledger_audit.continuity.lineage import Attempt
-from ledger_audit.continuity.tries import STEPS, committed_twice, steps_from, with_fates
+from ledger_audit.continuity.tries import (
+    STEPS,
+    committed_twice,
+    steps_from,
+    stretches,
+    with_fates,
+)
 
 SUMS = {
     "rank": pl.Int32(),
@@ -236,11 +242,8 @@ def _plain(usage: pl.DataFrame, try_seq: pl.Expr) -> pl.DataFrame:
 def _with_commits(steps: pl.DataFrame, attempt: Attempt, tries: pl.DataFrame) -> pl.DataFrame:
     """Say how many ranks take part in a step, and how many told the digest of what they used."""
     expected = pl.lit(0)
-    for first, last, ranks in attempt.spans:
-        within = pl.lit(value=True) if first is None else pl.col("step") >= first
-        if last is not None:
-            within &= pl.col("step") <= last
-        expected = pl.when(within).then(len(ranks)).otherwise(expected)
+    for is_within, ranks in stretches(attempt):
+        expected = pl.when(is_within).then(len(ranks)).otherwise(expected)
     told = tries.filter(pl.col("kind") == "commit", pl.col("digest").is_not_null())
     digested = told.group_by("step").agg(pl.col("rank").n_unique().alias("digested"))
     return (

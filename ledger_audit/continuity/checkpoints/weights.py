@@ -6,7 +6,7 @@ from typing import Any
 import polars as pl
 
 from ledger_audit.continuity.checkpoints.archive import Archive
-from ledger_audit.continuity.checkpoints.saves import Told, ranges_of
+from ledger_audit.continuity.checkpoints.saves import Told
 from ledger_audit.continuity.checkpoints.walk import Walk
 from ledger_audit.continuity.checkpoints.wholeness import named
 from ledger_audit.continuity.lineage import Attempt
@@ -34,12 +34,12 @@ def label_of(archive: Archive, told: Told, walk: Walk, ends: pl.DataFrame | None
     if behind:
         return Label("behind", _behind(told.step, behind))
     if not ahead:
-        ranks = named(ranges_of(held))
+        ranks = named(held)
         return Label("agrees", f"the last update before the snapshot was {told.step:,} on {ranks}")
     if any(one.attempt == walk.attempt.label for one in archive.source.unread):
         return Label("unknown", "commits may be lost with a file that cannot be read")
     if all(_is_lost(row) for row in began if row["rank"] in ahead):
-        ranks = named(ranges_of(ahead))
+        ranks = named(ahead)
         text = f"the commit of step {told.step:,} is not logged on {ranks}, later ones are"
         return Label("unknown", text)
     return Label("ahead", _ahead(told.step, ahead))
@@ -77,7 +77,7 @@ def _behind(step: int, held: Mapping[int, int]) -> str:
     most = max(held.values())
     what = f"update {step + 1:,}" if most == step + 1 else f"updates {step + 1:,} to {most:,}"
     return (
-        f"{named(ranges_of(held))} committed {what} before the snapshot: the weights hold more "
+        f"{named(held)} committed {what} before the snapshot: the weights hold more "
         f"than step {step:,} says, and a resume from it trains {what} again"
     )
 
@@ -86,7 +86,7 @@ def _ahead(step: int, held: Mapping[int, int]) -> str:
     least = min(held.values())
     what = f"update {step:,}" if least == step - 1 else f"updates {least + 1:,} to {step:,}"
     return (
-        f"{named(ranges_of(held))} had not committed {what} at the snapshot: a resume from it "
+        f"{named(held)} had not committed {what} at the snapshot: a resume from it "
         f"leaves {'it' if least == step - 1 else 'them'} out"
     )
 

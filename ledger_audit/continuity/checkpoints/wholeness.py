@@ -1,16 +1,17 @@
 """Tells whether a checkpoint is whole: every rank that writes a part of it has completed it."""
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
 import polars as pl
 
-from ledger_audit.continuity.checkpoints.saves import Told, first_start, gather, ranges_of, starts
+from ledger_audit.continuity.checkpoints.saves import Told, first_start, gather, starts
 from ledger_audit.continuity.lineage import Attempt
 from ledger_audit.errors import UnreadableError
-from ledger_audit.model.checkpoints import Ranges, Wholeness
-from ledger_audit.printable import counted, quoted
+from ledger_audit.model.checkpoints import Wholeness
+from ledger_audit.model.ranges import closed_ranges
+from ledger_audit.printable import counted, quoted, several
 
 _MOST = 8
 """Ranges of ranks that are named."""
@@ -56,11 +57,11 @@ def wholeness_of(
         is_whole = None
     return Wholeness(
         is_whole=is_whole,
-        writers=ranges_of(writers),
+        writers=closed_ranges(writers),
         is_assumed=is_assumed,
-        unfinished=ranges_of(unfinished),
-        silent=ranges_of(silent),
-        unsynced=ranges_of(unsynced),
+        unfinished=closed_ranges(unfinished),
+        silent=closed_ranges(silent),
+        unsynced=closed_ranges(unsynced),
         text=_told(writers, unfinished, silent, unlogged, strangers, is_assumed=is_assumed),
     )
 
@@ -144,32 +145,28 @@ def _told(
     *,
     is_assumed: bool,
 ) -> str:
-    who = named(ranges_of(writers))
+    who = named(writers)
     parts = []
     if unfinished:
-        parts.append(f"{named(ranges_of(unfinished))} began and did not complete")
+        parts.append(f"{named(unfinished)} began and did not complete")
     if silent:
-        parts.append(f"{named(ranges_of(silent))} wrote nothing of it")
+        parts.append(f"{named(silent)} wrote nothing of it")
     if parts:
         text = f"not whole: {', '.join(parts)}"
     elif strangers:
         text = (
-            f"checkpoint_writers names {named(ranges_of(strangers))}, and the attempt has no such "
+            f"checkpoint_writers names {named(strangers)}, and the attempt has no such "
             "rank: nobody knows whether all of it was written"
         )
     elif not writers:
         text = "checkpoint_writers names no rank that takes part: nobody knows who wrote it"
     elif unlogged:
-        text = f"{named(ranges_of(unlogged))} may have written it, and left no ledger"
+        text = f"{named(unlogged)} may have written it, and left no ledger"
     else:
         text = f"whole on {who}"
     return f"{text} (writers assumed: {who})" if is_assumed else text
 
 
-def named(ranks: Ranges) -> str:
+def named(ranks: Iterable[int]) -> str:
     """Name ranks: `rank 3`, `ranks 0-3,7`."""
-    shown = [f"{one}" if one == last else f"{one}-{last}" for one, last in ranks[:_MOST]]
-    left = len(ranks) - len(shown)
-    told = ",".join(shown) + (f" and {counted(left, 'more range')}" if left else "")
-    is_one = len(ranks) == 1 and ranks[0][0] == ranks[0][1]
-    return f"{'rank' if is_one else 'ranks'} {told}"
+    return several("rank", closed_ranges(ranks), _MOST)

@@ -7,8 +7,9 @@ from ledger_audit.continuity.claims.claim import Claim, Count
 from ledger_audit.continuity.claims.proven import Proven, proven
 from ledger_audit.continuity.claims.tally import Tally
 from ledger_audit.continuity.claims.weighing import MOST_SPLIT, Said, Weighed, weigh
-from ledger_audit.continuity.claims.wording import ranges, ranks_told
+from ledger_audit.continuity.claims.wording import ranks_told
 from ledger_audit.model.claims import Agreement, ClaimFacts, Comparison
+from ledger_audit.model.ranges import Ranges, closed_ranges
 
 MOST_NOTES = 24
 
@@ -61,7 +62,7 @@ def _slots(claims: Mapping[int, Claim], known: Proven) -> list[Weighed]:
     comparisons = tuple(
         Comparison(
             "slot",
-            ranges(ranks),
+            closed_ranges(ranks),
             slot,
             0,
             "slots",
@@ -102,7 +103,7 @@ def _silent(claims: Mapping[int, Claim]) -> list[str]:
     return [f"{ranks_told(ranks)}: {why}" for why, ranks in silent.items()]
 
 
-def _unheard(weighed: Iterable[Weighed], known: Proven) -> tuple[tuple[int, int], ...]:
+def _unheard(weighed: Iterable[Weighed], known: Proven) -> Ranges:
     """Give the ranks that take part and whose position nothing tells that was compared."""
     heard: set[int] = set()
     for one in weighed:
@@ -111,7 +112,7 @@ def _unheard(weighed: Iterable[Weighed], known: Proven) -> tuple[tuple[int, int]
                 return ()
             if each.agreement != "not-compared":
                 heard |= {rank for first, last in each.ranks for rank in range(first, last + 1)}
-    return ranges(set(known.ranks) - heard)
+    return closed_ranges(set(known.ranks) - heard)
 
 
 def _ahead(weighed: Iterable[Weighed]) -> int | None:

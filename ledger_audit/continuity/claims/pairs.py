@@ -9,8 +9,9 @@ from ledger_audit.continuity.claims.compare import compare
 from ledger_audit.continuity.claims.proven import NOTHING, used
 from ledger_audit.continuity.claims.tally import Tally
 from ledger_audit.continuity.claims.values import parsed
-from ledger_audit.continuity.claims.wording import amount, ranges, ranks_told
+from ledger_audit.continuity.claims.wording import amount, ranks_told
 from ledger_audit.model.claims import Agreement, ClaimPair
+from ledger_audit.model.ranges import closed_ranges
 from ledger_audit.printable import quoted
 
 MOST_TOLD = 64
@@ -35,8 +36,7 @@ def pairwise(
         first: where the first resumed records stand in the order of what was consumed, counted
             in records from what should have come next (`first_place`); null: not known.
     """
-    saved = {rank: unpacked(state) for rank, state in saved.items() if state is not None}
-    restored = {rank: unpacked(state) for rank, state in restored.items() if state is not None}
+    saved, restored = _unpacked(saved), _unpacked(restored)
     return (
         *_saved_restored(saved, restored),
         _saved_ledger(saved, tally),
@@ -48,18 +48,17 @@ def uncounted(
     saved: Mapping[int, object], restored: Mapping[int, object], why: str
 ) -> tuple[ClaimPair, ...]:
     """Compare what was saved with what was restored alone; `why` nothing was counted."""
-    saved = {rank: unpacked(state) for rank, state in saved.items() if state is not None}
-    restored = {rank: unpacked(state) for rank, state in restored.items() if state is not None}
+    saved, restored = _unpacked(saved), _unpacked(restored)
     return (
         *_saved_restored(saved, restored),
-        ClaimPair("saved-ledger", "not-compared", ranges(saved), why),
-        ClaimPair("restored-records", "not-compared", ranges(restored), why),
+        ClaimPair("saved-ledger", "not-compared", closed_ranges(saved), why),
+        ClaimPair("restored-records", "not-compared", closed_ranges(restored), why),
     )
 
 
 def _saved_ledger(saved: Mapping[int, object], tally: Tally) -> ClaimPair:
     facts = compare({rank: read_claim(state) for rank, state in saved.items()}, tally)
-    return ClaimPair("saved-ledger", facts.agreement, ranges(saved), facts.text)
+    return ClaimPair("saved-ledger", facts.agreement, closed_ranges(saved), facts.text)
 
 
 def _saved_restored(
@@ -82,7 +81,10 @@ def _saved_restored(
     order = sorted(found, key=lambda one: one[0] != "contradicts")
     told = [
         ClaimPair(
-            "saved-restored", key[0], ranges(found[key]), f"{ranks_told(found[key])} {key[1]}"
+            "saved-restored",
+            key[0],
+            closed_ranges(found[key]),
+            f"{ranks_told(found[key])} {key[1]}",
         )
         for key in order[: MOST_TOLD if len(order) <= MOST_TOLD else MOST_TOLD - 1]
     ]
@@ -90,7 +92,7 @@ def _saved_restored(
     if rest:
         ranks = [rank for key in rest for rank in found[key]]
         text = f"{ranks_told(ranks)} restored other states, in {len(rest):,} ways"
-        told.append(ClaimPair("saved-restored", rest[0][0], ranges(ranks), text))
+        told.append(ClaimPair("saved-restored", rest[0][0], closed_ranges(ranks), text))
     return tuple(told)
 
 
@@ -179,7 +181,7 @@ def _restored_records(restored: Mapping[int, object], tally: Tally, first: int |
     """Compare the restored position with that of the first resumed records."""
 
     def pair(agreement: Agreement, text: str) -> ClaimPair:
-        return ClaimPair("restored-records", agreement, ranges(restored), text)
+        return ClaimPair("restored-records", agreement, closed_ranges(restored), text)
 
     if not restored:
         return pair("not-compared", "no rank logs the state it restored")
@@ -197,6 +199,10 @@ def _restored_records(restored: Mapping[int, object], tally: Tally, first: int |
     says, stand = total + facts.ahead, total + first
     told = f"restored says {amount(says, noun)}, the first resumed records stand at {stand:,}"
     return pair("agrees" if says == stand else "contradicts", told)
+
+
+def _unpacked(states: Mapping[int, object]) -> dict[int, object]:
+    return {rank: unpacked(state) for rank, state in states.items() if state is not None}
 
 
 def unpacked(state: object, depth: int = 0) -> object:

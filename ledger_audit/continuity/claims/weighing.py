@@ -11,8 +11,9 @@ from ledger_audit.continuity.claims.number import EACH, WHOSE, Judged, Number
 from ledger_audit.continuity.claims.passes import Pass
 from ledger_audit.continuity.claims.places import by_read
 from ledger_audit.continuity.claims.proven import Proven
-from ledger_audit.continuity.claims.wording import amount, going_on, ranges, ranks_told
+from ledger_audit.continuity.claims.wording import amount, going_on, ranks_told
 from ledger_audit.model.claims import Comparison
+from ledger_audit.model.ranges import closed_ranges
 
 MOST_SPLIT = 64
 """Comparisons of one number that are told: as many groups of ranks that differ."""
@@ -273,7 +274,7 @@ def _comparison(
     each = " of each" if whose.startswith("of each") else ""
     return Comparison(
         key=said.count.key,
-        ranks=ranges(ranks),
+        ranks=closed_ranges(ranks),
         claimed=judged.claimed,
         found=judged.found,
         unit=said.count.unit,

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable
 
+from ledger_audit.model.ranges import closed_ranges
+
 MOST_RANGES = 4
 
 SINGULAR = {
@@ -28,20 +30,9 @@ def was(number: int, unit: str, which: str = "") -> str:
     return f"{told} {'was' if number == 1 else 'were'}"
 
 
-def ranges(ranks: Iterable[int]) -> tuple[tuple[int, int], ...]:
-    """Put ranks together into closed ranges."""
-    found: list[tuple[int, int]] = []
-    for rank in sorted(set(ranks)):
-        if found and found[-1][1] == rank - 1:
-            found[-1] = (found[-1][0], rank)
-        else:
-            found.append((rank, rank))
-    return tuple(found)
-
-
 def ranks_told(ranks: Iterable[int]) -> str:
     """Name ranks: `rank 1`, `ranks 0 to 3`, `ranks 0, 2 and 4 to 6`."""
-    found = ranges(ranks)
+    found = closed_ranges(ranks)
     parts = []
     for first, last in found[:MOST_RANGES]:
         parts += (

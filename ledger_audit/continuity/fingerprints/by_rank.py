@@ -19,7 +19,8 @@ from ledger_audit.continuity.fingerprints.changes import (
 )
 from ledger_audit.continuity.fingerprints.effects import OF_A_RANK, STATES
 from ledger_audit.continuity.fingerprints.logged import Logged, said_by_rank
-from ledger_audit.model.fingerprints import Change, Ranges, RankDifference
+from ledger_audit.model.fingerprints import Change, RankDifference
+from ledger_audit.model.ranges import closed_ranges
 
 DEALT_ANEW = "the ranks are others: the states of one rank before and after are not the same thing"
 OTHER_MOMENT = "states move on: only those of the checkpoint and of its restore are comparable"
@@ -171,14 +172,3 @@ def _difference(name: str, groups: Iterable[_Saying]) -> RankDifference:
     by_ranks = sorted(values.values(), key=lambda each: (-len(each[1]), min(each[1])))
     told = tuple((closed_ranges(ranks), shown(value)) for value, ranks in by_ranks[:MOST_VALUES])
     return RankDifference(name, told, len(values))
-
-
-def closed_ranges(ranks: Iterable[int]) -> Ranges:
-    """Give the closed ranges that cover exactly these ranks."""
-    found: list[tuple[int, int]] = []
-    for rank in sorted(set(ranks)):
-        if found and rank == found[-1][1] + 1:
-            found[-1] = (found[-1][0], rank)
-        else:
-            found.append((rank, rank))
-    return tuple(found)

@@ -7,7 +7,6 @@ from typing import Any
 import polars as pl
 
 from ledger_audit.continuity.contract import Contract
-from ledger_audit.continuity.findings import ranges
 from ledger_audit.continuity.fingerprints.by_rank import changes_of, rank_differences
 from ledger_audit.continuity.fingerprints.changes import (
     at,
@@ -23,10 +22,10 @@ from ledger_audit.continuity.lineage import Attempt
 from ledger_audit.model.fingerprints import (
     Change,
     FingerprintFacts,
-    Ranges,
     RankDifference,
     Restoring,
 )
+from ledger_audit.model.ranges import Ranges, closed_ranges
 from ledger_audit.printable import counted, quoted
 
 MOST_NAMES = 8
@@ -78,7 +77,7 @@ def _fell_silent(before: Logged, after: Logged, contract: Contract) -> Iterator[
             and at(after.recipes.get(rank, {}), name) is None
         ]
         if ranks and at(after.job, name) is not None and name not in STATES:
-            yield name, ranges(pl.Series(sorted(ranks), dtype=pl.Int64))
+            yield name, closed_ranges(ranks)
 
 
 def faults(facts: FingerprintFacts, contract: Contract) -> tuple[str, ...]:

@@ -10,12 +10,12 @@ from typing import Literal
 import polars as pl
 
 from ledger_audit.continuity.contract import Contract
-from ledger_audit.continuity.fingerprints.by_rank import closed_ranges
 from ledger_audit.continuity.fingerprints.changes import compared
 from ledger_audit.continuity.fingerprints.effects import STATES
 from ledger_audit.continuity.fingerprints.logged import Said, said_by_rank
 from ledger_audit.continuity.lineage import Attempt
 from ledger_audit.model.fingerprints import RestoreOrder, Restoring
+from ledger_audit.model.ranges import closed_ranges
 
 Seen = Literal["one", "differs", "not-logged"]
 

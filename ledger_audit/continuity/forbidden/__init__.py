@@ -15,7 +15,7 @@ from ledger_audit.continuity.forbidden.held_out import Held, held_out_of, marked
 from ledger_audit.continuity.forbidden.id_matching import LISTED
 from ledger_audit.continuity.forbidden.searching import KEPT, Rule, Search, Wanted, look
 from ledger_audit.continuity.forbidden.unseen import unseen_of
-from ledger_audit.continuity.frames import ORDER
+from ledger_audit.continuity.frames import ORDER, SAMPLE
 from ledger_audit.continuity.lineage import Attempt, Lineage
 from ledger_audit.continuity.windows import Source
 from ledger_audit.model.forbidden import (
@@ -29,7 +29,6 @@ from ledger_audit.printable import counted, quoted
 ROWS_AT_ONCE = 1 << 21
 """Rows that are looked at at once: with them a gigabyte is enough, if they must all be read."""
 
-SAMPLE = ["source", "sample_id"]
 MOST_SOURCES = 4
 """Sources that a note names of each side."""
 

@@ -8,7 +8,8 @@ import polars as pl
 from ledger_audit.continuity.forbidden.id_matching import LISTED, forbidden_among
 from ledger_audit.continuity.forbidden.searching import Search
 from ledger_audit.continuity.forbidden.unseen import is_segment_of, of_put_away, of_ranks
-from ledger_audit.continuity.lineage import Attempt, Lineage, natural
+from ledger_audit.continuity.frames import SAMPLE
+from ledger_audit.continuity.lineage import Attempt, Lineage, age
 from ledger_audit.continuity.windows import Source
 from ledger_audit.model.forbidden import Unseen
 from ledger_audit.printable import counted
@@ -87,10 +88,6 @@ def marked(rows: pl.DataFrame, held: Held, lineage: Lineage, overlap: int) -> pl
 
 def _by_age(lineage: Lineage) -> list[Attempt]:
     """Give all attempts by their start; those of the lineage always in its order."""
-
-    def age(attempt: Attempt) -> tuple[int, list[tuple[int, str]]]:
-        return attempt.started_ns or 0, natural(attempt.label)
-
     others = sorted(lineage.outside, key=age)
     every: list[Attempt] = []
     for one in lineage.chain:
@@ -105,11 +102,11 @@ def _redrawn(rows: pl.DataFrame, lineage: Lineage) -> tuple[str, ...]:
     found = []
     before: pl.DataFrame | None = None
     for attempt in _by_age(lineage):
-        own = rows.filter(attempt=attempt.label).select("source", "sample_id").unique()
+        own = rows.filter(attempt=attempt.label).select(SAMPLE).unique()
         if own.is_empty():
             continue
         if before is not None:
-            both = own.join(before, on=["source", "sample_id"], how="semi", nulls_equal=True)
+            both = own.join(before, on=SAMPLE, how="semi", nulls_equal=True)
             if both.height < min(own.height, before.height):
                 found.append(attempt.label)
         before = own

@@ -15,9 +15,9 @@ from pathlib import PurePosixPath
 import polars as pl
 
 from ledger_audit.continuity.lineage import Attempt
-from ledger_audit.continuity.tries import steps_of
+from ledger_audit.continuity.tries import steps_of, stretches
 from ledger_audit.model import Unread
-from ledger_audit.model.forbidden import Unseen, UnseenCode
+from ledger_audit.model.forbidden import Unseen
 from ledger_audit.printable import counted
 
 TRIES = {
@@ -125,13 +125,8 @@ def seen_steps(
     places = counts.select("rank", "step", "try_seq", fate=pl.lit(None, pl.String))
     steps = steps_of(attempt, places, tries, has_commits=has_commits)
     parts = []
-    for first, last, ranks in attempt.spans:
-        within = pl.lit(value=True)
-        if first is not None:
-            within &= pl.col("step") >= first
-        if last is not None:
-            within &= pl.col("step") <= last
-        own = told.filter(within, pl.col("rank").is_in(sorted(ranks)))
+    for is_within, ranks in stretches(attempt):
+        own = told.filter(is_within, pl.col("rank").is_in(sorted(ranks)))
         parts.append(
             own.group_by("step").agg(
                 pl.col("lost").sum(),
@@ -164,17 +159,17 @@ def unseen_of(
         return []
     assert stretch.last is not None
     if attempt.is_absent:
-        return [_told("parent-missing", label, f"attempt {label} left nothing in this ledger")]
+        return [Unseen("parent-missing", label, f"attempt {label} left nothing in this ledger")]
     found = [*of_ranks(attempt, stretch.first, stretch.last), *_of_steps(stretch)]
     for part in unread:
         is_ours = part.attempt == label and not is_segment_of(part, "events")
         if is_ours and stretch.may_hide(part.from_step, part.to_step):
-            found.append(_told("unread-segment", label, f"{part.file} is {part.reason}"))
+            found.append(Unseen("unread-segment", label, f"{part.file} is {part.reason}"))
     for step, records in attempt.lost:
         if records > 0 and stretch.may_hide(step, step):
             at = "" if step is None else f" of step {step}"
             text = f"a writer of attempt {label} lost {counted(records, 'record')}{at}"
-            found.append(_told("records-missing", label, text))
+            found.append(Unseen("records-missing", label, text))
     if stretch.may_hide(None, None):
         found += of_put_away(label, put_away())
     return found
@@ -191,11 +186,11 @@ def of_ranks(attempt: Attempt, first: int | None = None, last: int | None = None
     missing = members - attempt.seen
     if missing:
         text = f"{_ranks(missing)} of attempt {label} left no ledger"
-        found.append(_told("rank-missing", label, text))
+        found.append(Unseen("rank-missing", label, text))
     if attempt.is_sampled:
         silent = attempt.everyone - (attempt.logged or frozenset())
         text = f"{_ranks(silent)} of attempt {label} {'does' if len(silent) == 1 else 'do'} not log"
-        found.append(_told("ranks-not-logged", label, text))
+        found.append(Unseen("ranks-not-logged", label, text))
     return found
 
 
@@ -206,7 +201,7 @@ def of_put_away(label: str, put_away: Mapping[str, tuple[int, int]]) -> list[Uns
     files, records = put_away[label]
     some = f", {counted(records, 'record')}," if records else ""
     text = f"{counted(files, 'segment')} of attempt {label}{some} not kept (`retain`)"
-    return [_told("records-put-away", label, text)]
+    return [Unseen("records-put-away", label, text)]
 
 
 def is_segment_of(part: Unread, table: str) -> bool:
@@ -224,12 +219,12 @@ def _of_steps(stretch: Stretch) -> list[Unseen]:
     absent = stretch.last - stretch.first + 1 - len(there)
     if absent > 0:
         text = f"{_gaps(there, stretch.first, stretch.last)} of attempt {label} left nothing"
-        found.append(_told("steps-missing", label, text))
+        found.append(Unseen("steps-missing", label, text))
     short = within.filter(pl.col("committed") & ~pl.col("voided") & (pl.col("lost") > 0))
     if short.height:
         lost = counted(int(short["lost"].sum()), "record")
         text = f"{lost} that commits of attempt {label} count are not there: {_range(short)}"
-        found.append(_told("records-missing", label, text))
+        found.append(Unseen("records-missing", label, text))
     return found
 
 
@@ -257,7 +252,3 @@ def _ranks(ranks: frozenset[int]) -> str:
     text = ", ".join(str(rank) for rank in shown[:MOST_TOLD])
     more = f", … ({len(shown):,} in all)" if len(shown) > MOST_TOLD else ""
     return f"{'rank' if len(shown) == 1 else 'ranks'} {text}{more}"
-
-
-def _told(code: UnseenCode, label: str, text: str) -> Unseen:
-    return Unseen(code, label, text)
