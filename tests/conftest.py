@@ -4,11 +4,18 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 ROOT = Path(__file__).parent.parent
 FIXTURES = ROOT / "fixtures"
 
 os.environ.setdefault("POLARS_MAX_THREADS", "2")
+
+# The same examples in every run: the suite tells of the change that is tested, not of a draw.
+# `--hypothesis-profile=drawn` draws new ones.
+settings.register_profile("fixed", derandomize=True, deadline=None)
+settings.register_profile("drawn", deadline=None, max_examples=1000)
+settings.load_profile("fixed")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

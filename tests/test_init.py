@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from conftest import FIXTURES, ROOT
 from contracts import terms_of
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from native import FORMAT, Line, read_lines, write_ledger
 from running import Ran, ledger_audit
@@ -368,6 +368,8 @@ def test_a_project_file_that_holds_terms_is_a_contract_already(
     assert 0 == ledger_audit("init", RUN, "-o", "other.toml").code
 
 
+@example(label="a", source="*", stream="")
+@example(label="*", source='"', stream="*")
 @given(label=st.text(min_size=1), source=st.text(), stream=st.text())
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 def test_nothing_in_a_ledger_writes_terms(

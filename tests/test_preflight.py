@@ -132,11 +132,7 @@ def unproven(report: Report) -> set[str]:
 
 
 @given(lack=lacks, terms=st.sampled_from(sorted(CONTRACTS)))
-@settings(
-    max_examples=60,
-    deadline=None,
-    derandomize=True,
-)
+@settings(max_examples=60, deadline=None)
 def test_what_is_taken_away_blocks_in_preflight_what_it_blocks_in_the_audit(
     lack: Lack, terms: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

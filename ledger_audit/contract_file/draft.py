@@ -166,7 +166,8 @@ def _bounds(shape: "Shape") -> list[str]:
 
 
 def _repeats(shape: "Shape") -> list[str]:
-    named = {source: most for source, most in shape.uses.items() if source}
+    # A source that is called * cannot be named: the term stands for every other one too.
+    named = {source: most for source, most in shape.uses.items() if source not in ("", "*")}
     left_out = len(named) - MOST
     why = "No record looked at names a source."
     if named:
@@ -179,7 +180,7 @@ def _repeats(shape: "Shape") -> list[str]:
         "[repeats]",
         *(f"#{text(source)} = {most}" for source, most in [*named.items()][:MOST]),
         *(comment(f"{left_out:,} more sources") if left_out > 0 else []),
-        '#"*" = 1',
+        f'#"*" = {shape.uses.get("*", 1)}',
     ]
 
 
