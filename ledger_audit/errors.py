@@ -52,6 +52,12 @@ class LedgerWriteError(LedgerAuditError):
     exit_code = ExitCode.INTERNAL
 
 
+class DivergedError(LedgerAuditError):
+    """A resumed job does not redo the steps that the failure rolled back: its guard stops it."""
+
+    exit_code = ExitCode.BROKEN
+
+
 class VanishedError(UnreadableError):
     """A file that was listed is gone: the ledger is being sealed, and is to be listed again."""
 

@@ -4,7 +4,7 @@ Opens ledgers: finds their files, checks what they say of themselves, and plans 
 Of Parquet, only footers are read here; open segments and foreign logs are read whole.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from ledger_audit.ledger.parts import Part, groups_of, places_of
 from ledger_audit.ledger.reader import Ledger
 from ledger_audit.ledger.recovery import read_open
 from ledger_audit.ledger.schema import FORMAT, SAMPLE_ID
+from ledger_audit.ledger.segment import attempt_folder
 from ledger_audit.ledger.tables import events_schema
 from ledger_audit.model import Unread
 
@@ -66,6 +67,29 @@ def open_ledger(
         files=tuple(parts.files),
         runs={label: frozenset(ids) for label, ids in parts.runs.items()},
         _samples=parts.samples_with(id_type),
+        _events={label: tuple(found) for label, found in parts.events.items()},
+    )
+
+
+def open_events(root: Path, attempt: str) -> Ledger:
+    """
+    Open the events of one attempt alone, without a look at any other folder or file.
+
+    Raises:
+        UnreadableError: there is no such attempt, or a file is damaged.
+    """
+    folder = attempt_folder(root, attempt)
+    parts = _open_native(
+        [root], lambda _: [one for one in store.in_attempt(folder) if one.table == "events"]
+    )
+    return Ledger(
+        name=str(folder),
+        stream=None,
+        id_type=parts.id_type(),
+        unread=tuple(parts.unread),
+        files=tuple(parts.files),
+        runs={label: frozenset(ids) for label, ids in parts.runs.items()},
+        _samples={},
         _events={label: tuple(found) for label, found in parts.events.items()},
     )
 
@@ -160,11 +184,14 @@ def _open_foreign(
         parts.add_torn(path, label, last + 1 if log.ends_with_step and last is not None else last)
 
 
-def _open_native(roots: Sequence[Path]) -> _Parts:
+def _open_native(
+    roots: Sequence[Path],
+    listed: Callable[[Sequence[Path]], list[store.Segment]] = store.listed,
+) -> _Parts:
     """Open what a listing names; where files vanish meanwhile, another listing."""
     for look in range(store.LOOKS):
         parts = _Parts()
-        found = store.listed(roots)
+        found = listed(roots)
         try:
             _open_listed(found, parts)
         except (UnreadableError, FileNotFoundError):

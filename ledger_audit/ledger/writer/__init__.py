@@ -15,33 +15,21 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-import pyarrow as pa
-
 from ledger_audit.errors import LedgerWriteError
 from ledger_audit.ledger.digest import signed
 from ledger_audit.ledger.schema import DIGEST_COLUMNS
 from ledger_audit.ledger.segment import attempt_folder, metadata_of
-from ledger_audit.ledger.writer.columns import column, counted_of, id_type, length_of
+from ledger_audit.ledger.writer.columns import MicroBatches, counted_of, length_of
 from ledger_audit.ledger.writer.cursor import Cursor, first_cursor, restored_from, start_of
 from ledger_audit.ledger.writer.emitter import Emitter
+from ledger_audit.ledger.writer.guard import AllReduce, Mode, Place, guard_of
 from ledger_audit.ledger.writer.saving import Checkpoint, told_claim
 from ledger_audit.ledger.writer.shipping import Shipping
 from ledger_audit.ledger.writer.tries import Tries
+from ledger_audit.model.rolled_back import global_batch_of
 
 MOST_SETTLING = 10.0
 """Seconds that `close` waits for checkpoints to be safe on storage."""
-
-_OPTIONAL: Mapping[str, pa.DataType] = {
-    "row": pa.int32(),
-    "token_start": pa.int64(),
-    "token_end": pa.int64(),
-    "source": pa.string(),
-    "epoch": pa.int32(),
-    "position": pa.int64(),
-    "stream": pa.string(),
-    "worker": pa.int32(),
-    "stage": pa.string(),
-}
 
 
 class LedgerWriter:
@@ -69,12 +57,16 @@ class LedgerWriter:
         ship_every: seconds after which open segments are shipped.
         ship_timeout: seconds that `close` waits for what is on its way.
         keep_spool: leave the files in the spool when they have arrived.
+        guard: `warn` or `stop` at the first step of a resumed attempt that is not the one which
+            the failure rolled back; null: do not look. The same on every process of the job.
+        all_reduce: sums each of some integers over all processes; null: there is but this one.
+        is_peer: a model-parallel peer of the process that records for this rank: it writes
+            nothing, and takes part in the guard.
 
     Raises:
         LedgerWriteError: only if strict.
     """
 
-    _has_text_ids: bool | None
     _kept: list[int]
     """The steps of all checkpoints of this launch."""
     _saving: list[Checkpoint]
@@ -100,27 +92,21 @@ class LedgerWriter:
         ship_every: float = 30.0,
         ship_timeout: float = 30.0,
         keep_spool: bool = False,
+        guard: Mode | None = None,
+        all_reduce: AllReduce | None = None,
+        is_peer: bool = False,
     ) -> None:
         self.rank, self.world_size = place = int(rank), int(world_size)
-        self._is_logged = logged_ranks is None or self.rank in set(logged_ranks)
+        self._is_logged = not is_peer and (logged_ranks is None or self.rank in set(logged_ranks))
         self._retain, self._ship_timeout = retain, ship_timeout
-        self._tries, self._has_text_ids, self._kept, self._saving = Tries(), None, [], []
+        self._tries, self._batches, self._kept, self._saving = Tries(), MicroBatches(), [], []
         parent, problem = restored_from(restored, strict=strict)
         self._total = first_cursor(parent, resumed_from, place, attempt, run_id)
         self.attempt, self.run_id = self._total.attempt, self._total.run
         self.writer = f"r{self.rank:05d}-{secrets.token_hex(4)}"
         own, target = spool if self._is_logged else None, attempt_folder(Path(root), self.attempt)
         self._shipping = Shipping(own, target, self.writer, every=ship_every, keeps=keep_spool)
-        metadata = metadata_of(self.writer, run_id=self.run_id, host=socket.gethostname())
-        self._emitter = Emitter(
-            self._shipping.folder,
-            self.writer,
-            self.rank,
-            {**metadata, "attempt": self.attempt},
-            strict=strict,
-            rolls_at=(segment_bytes, segment_seconds),
-            on_close=self._shipping.nudge,
-        )
+        self._emitter = self._opened(strict=strict, rolls_at=(segment_bytes, segment_seconds))
         known = {
             "logged_ranks": logged_ranks,
             "checkpoint_writers": checkpoint_writers,
@@ -128,6 +114,24 @@ class LedgerWriter:
             "restored_problem": problem,
         }
         self._say("start", None, start_of(self._total, parent, resumed_from, known))
+        came_from = resumed_from if parent is None else (parent.attempt, parent.step)
+        leads = self.rank == 0 and not is_peer
+        logged = None if logged_ranks is None else frozenset(logged_ranks)
+        batch = global_batch_of(fingerprint or {}, self.world_size)
+        where = Place(*place, self._is_logged, leads, came_from, batch, logged)
+        self._guard = guard_of(guard, all_reduce, Path(root), where)
+
+    def _opened(self, *, strict: bool, rolls_at: tuple[int, float]) -> Emitter:
+        metadata = metadata_of(self.writer, run_id=self.run_id, host=socket.gethostname())
+        return Emitter(
+            self._shipping.folder,
+            self.writer,
+            self.rank,
+            {**metadata, "attempt": self.attempt},
+            strict=strict,
+            rolls_at=rolls_at,
+            on_close=self._shipping.nudge,
+        )
 
     def record(  # noqa: PLR0913  # one name for each column of the table
         self,
@@ -182,7 +186,7 @@ class LedgerWriter:
 
         def write() -> None:
             try:
-                columns = self._columns(step, slot, sample_id, given)
+                columns = self._batches.columns(step, slot, sample_id, given)
             except LedgerWriteError:
                 if stream is None and stage is None and step is not None:
                     self._tries.miss(step, length)
@@ -197,11 +201,19 @@ class LedgerWriter:
             self._emitter.act(write, step=step, records=length)
 
     def commit(self, step: int) -> None:
-        """Say that the optimizer applied the update of a step, with all that was used for it."""
+        """
+        Say that the optimizer applied the update of a step, with all that was used for it.
+
+        Raises:
+            DivergedError: the guard stops the job, on every rank.
+        """
+        used: tuple[int, int | None] = 0, None
 
         def write() -> None:
+            nonlocal used
             ended = self._tries.take(step)
             tokens, digest = ended.sums()
+            used = ended.records, digest
             total = self._total
             self._total = replace(
                 total,
@@ -216,6 +228,8 @@ class LedgerWriter:
 
         if self._is_logged:
             self._emitter.act(write, step=step)
+        if self._guard is not None and not self._emitter.is_elsewhere:
+            self._guard.committed(step, *used)
 
     def void(self, step: int, reason: str | None = None) -> None:
         """Say that the update of a step was thrown away: its samples were used in vain."""
@@ -226,6 +240,8 @@ class LedgerWriter:
 
         if self._is_logged:
             self._emitter.act(write, step=step)
+        if self._guard is not None and not self._emitter.is_elsewhere:
+            self._guard.voided(step)
 
     def begin_checkpoint(
         self,
@@ -350,32 +366,6 @@ class LedgerWriter:
     def _say(self, kind: str, step: int | None, data: Mapping[str, Any]) -> None:
         if self._is_logged:
             self._emitter.act(lambda: self._emitter.event(kind, step, data), step=step)
-
-    def _columns(
-        self, step: int | None, slot: int | None, sample_id: Any, given: Mapping[str, Any]
-    ) -> dict[str, pa.Array]:
-        dtype = id_type(sample_id)
-        is_text = pa.types.is_string(dtype)
-        ids = column("sample_id", sample_id, dtype)
-        if len(ids) and self._has_text_ids not in (None, is_text):
-            raise LedgerWriteError(
-                "record: sample_id changes its type: integers or text, not both",
-                hint="give every sample the same kind of id",
-            )
-        self._has_text_ids = is_text if len(ids) else self._has_text_ids
-        if ids.null_count:
-            raise LedgerWriteError("record: sample_id is null", hint="give every sample an id")
-        length = len(ids)
-        return {
-            "step": column("step", step, pa.int64(), length),
-            "slot": column("slot", slot, pa.int32(), length),
-            "sample_id": ids,
-            **{
-                name: column(name, given[name], dtype, length)
-                for name, dtype in _OPTIONAL.items()
-                if given[name] is not None
-            },
-        }
 
     def _make_safe(self) -> None:
         """Wait until storage has the ledger, then let go of what need not be kept."""

@@ -13,6 +13,64 @@ _NUMPY = {pa.int32(): np.dtype(np.int32), pa.int64(): np.dtype(np.int64)}
 """Arrays that become columns without a look at their values."""
 
 
+OPTIONAL: Mapping[str, pa.DataType] = {
+    "row": pa.int32(),
+    "token_start": pa.int64(),
+    "token_end": pa.int64(),
+    "source": pa.string(),
+    "epoch": pa.int32(),
+    "position": pa.int64(),
+    "stream": pa.string(),
+    "worker": pa.int32(),
+    "stage": pa.string(),
+}
+
+
+class MicroBatches:
+    """Turns micro-batches into columns, whose ids are of one type from the first to the last."""
+
+    def __init__(self) -> None:
+        self._has_text_ids: bool | None = None
+
+    def columns(
+        self, step: int | None, slot: int | None, sample_id: Any, given: Mapping[str, Any]
+    ) -> dict[str, pa.Array]:
+        """
+        Give the columns of one micro-batch.
+
+        Args:
+            step: null unless it is used.
+            slot: likewise.
+            sample_id: one a row.
+            given: name of a column → its values; null: it is left out.
+
+        Raises:
+            LedgerWriteError: something does not fit.
+        """
+        dtype = id_type(sample_id)
+        is_text = pa.types.is_string(dtype)
+        ids = column("sample_id", sample_id, dtype)
+        if len(ids) and self._has_text_ids not in (None, is_text):
+            raise LedgerWriteError(
+                "record: sample_id changes its type: integers or text, not both",
+                hint="give every sample the same kind of id",
+            )
+        self._has_text_ids = is_text if len(ids) else self._has_text_ids
+        if ids.null_count:
+            raise LedgerWriteError("record: sample_id is null", hint="give every sample an id")
+        length = len(ids)
+        return {
+            "step": column("step", step, pa.int64(), length),
+            "slot": column("slot", slot, pa.int32(), length),
+            "sample_id": ids,
+            **{
+                name: column(name, given[name], dtype, length)
+                for name, dtype in OPTIONAL.items()
+                if given[name] is not None
+            },
+        }
+
+
 def column(name: str, values: Any, dtype: pa.DataType, length: int | None = None) -> pa.Array:
     """
     Give one column of a batch.

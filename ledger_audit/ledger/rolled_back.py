@@ -1,0 +1,108 @@
+"""Sums up, step by step, what the ranks of a dead attempt had used beyond a checkpoint."""
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from ledger_audit.errors import LedgerAuditError
+from ledger_audit.ledger.opening import open_events
+from ledger_audit.ledger.reader import Ledger
+from ledger_audit.ledger.schema import DIGEST_COLUMNS
+from ledger_audit.model.rolled_back import RolledBack, Used, global_batch_of
+
+MOST_STEPS = 10_000
+"""Steps that are summed up; more were rarely lost, and every rank gets them all."""
+
+
+def rolled_back(root: Path, attempt: str, after: int) -> RolledBack:
+    """
+    Read what an attempt had used after a checkpoint, from its events alone.
+
+    What cannot be read is told as a reason, and never raised: a trainer asks.
+
+    Args:
+        root: of the ledger.
+        attempt: that died.
+        after: the step of the checkpoint.
+    """
+    try:
+        return _read(open_events(root, attempt), attempt, after)
+    except (LedgerAuditError, OSError, pl.exceptions.PolarsError) as problem:
+        return RolledBack(because=f"attempt {attempt} cannot be read: {problem}")
+
+
+def _read(ledger: Ledger, attempt: str, after: int) -> RolledBack:
+    acts = ledger.acts().filter(attempt=attempt)
+    starts = acts.filter(kind="start").unique(["rank", "data"])
+    told = [_data(text) for text in starts["data"]]
+    problem = _unfit(acts, starts, told)
+    if problem is not None:
+        return RolledBack(because=f"attempt {attempt} {problem}")
+    world_size, logged = told[0]["world_size"], told[0].get("logged_ranks")
+    ranks = frozenset(range(world_size) if logged is None else logged)
+    steps = _steps(ledger.tries(attempt, after + 1, after + MOST_STEPS), ranks)
+    nothing = f"no step after {after} that every rank committed with a digest"
+    return RolledBack(
+        steps=steps,
+        world_size=world_size,
+        logged=None if logged is None else ranks,
+        global_batch=global_batch_of(told[0].get("fingerprint") or {}, world_size),
+        because=None if steps else f"attempt {attempt} holds {nothing}",
+    )
+
+
+def _unfit(
+    acts: pl.DataFrame, starts: pl.DataFrame, told: Iterable[Mapping[str, Any]]
+) -> str | None:
+    """Say why nothing can be compared with an attempt; null: it can."""
+    if starts.is_empty():
+        return "has no start event"
+    if starts["rank"].is_duplicated().any():
+        return "was launched twice under one label"
+    if not acts.filter(kind="membership").is_empty():
+        return "lost or gained ranks while it ran"
+    shapes = {json.dumps([one.get("world_size"), one.get("logged_ranks")]) for one in told}
+    if len(shapes) > 1 or not all(isinstance(one.get("world_size"), int) for one in told):
+        return "does not say one number of ranks"
+    if any(one.get("digest_columns") != [*DIGEST_COLUMNS] for one in told):
+        return "digests other columns"
+    return None
+
+
+def _steps(tries: pl.DataFrame, ranks: frozenset[int]) -> dict[int, Used]:
+    """Sum up the steps that each of the ranks committed once, and last of all."""
+    half = pl.col("digest").reinterpret(signed=False)
+    ended = (
+        tries.sort("seq")
+        .group_by("rank", "step")
+        .agg(
+            pl.col("kind").last(),
+            pl.col("samples").last(),
+            pl.col("digest").last(),
+            commits=(pl.col("kind") == "commit").sum(),
+        )
+    )
+    sure = (pl.col("kind") == "commit") & (pl.col("commits") == 1) & pl.col("digest").is_not_null()
+    summed = (
+        ended.filter(sure, pl.col("samples").is_not_null(), pl.col("rank").is_in(list(ranks)))
+        .with_columns(high=half // (1 << 32), low=half % (1 << 32))
+        .group_by("step")
+        .agg(pl.len(), pl.col("samples", "high", "low").sum())
+        .filter(pl.col("len") == len(ranks))
+        .sort("step")
+    )
+    return {
+        step: Used(records, ((high << 32) + low) % (1 << 64))
+        for step, records, high, low in summed.select("step", "samples", "high", "low").iter_rows()
+    }
+
+
+def _data(text: str | None) -> dict[str, Any]:
+    try:
+        told = json.loads(text or "{}")
+    except ValueError:
+        return {}
+    return told if isinstance(told, dict) else {}
