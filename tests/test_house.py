@@ -40,6 +40,7 @@ FLOORS: dict[str, set[str]] = {
     "continuity": {"continuity", "model", "errors", "printable"},
     "report": {"report", "model", "printable", ""},
     "ledger": {"ledger", "model", "errors"},
+    "integrations": {"integrations", "ledger", "fingerprint", "errors"},
     "fingerprint": {"model", "errors", "printable"},
     "model": set(),
     "errors": set(),
@@ -48,6 +49,11 @@ FLOORS: dict[str, set[str]] = {
 }
 """Room → the rooms that it may import from; the package itself (`""`) holds the version."""
 
+FRAMEWORKS = ("torch", "accelerate", "transformers", "lightning", "megatron")
+"""Each has a file of its own among the integrations, which is named after it."""
+
+GUESTS = {*FRAMEWORKS, "loop"}
+
 LIBRARIES: dict[str, set[str]] = {
     "annotated_types": {"continuity", "contract_file"},
     "pydantic": {"contract_file"},
@@ -55,6 +61,7 @@ LIBRARIES: dict[str, set[str]] = {
     "polars": {"continuity", "ledger", "sources"},
     "pyarrow": {"ledger"},
     "rich": {"cli", "report"},
+    **{framework: {"integrations"} for framework in FRAMEWORKS},
 }
 """Library → the rooms that may import it."""
 
@@ -90,6 +97,23 @@ def test_no_arrow_runs_up(path: Path) -> None:
         library = module.split(".")[0]
         if library in LIBRARIES:
             assert room in LIBRARIES[library], f"{path} imports {library}"
+
+
+@pytest.mark.parametrize("guest", sorted(GUESTS))
+def test_integrations_do_not_know_each_other(guest: str) -> None:
+    """Each is one file, which needs torch and its own framework at most, and no other guest."""
+    left, found, imported = [guest], set[str](), set[str]()
+    while left:
+        path = PACKAGE / "integrations" / f"{left.pop()}.py"
+        for module in imports_of(path):
+            name = module.removeprefix("ledger_audit.integrations.")
+            if name != module and name not in found:
+                found.add(name)
+                left.append(name)
+            imported.add(module.split(".")[0])
+
+    assert not found & GUESTS
+    assert imported & {*FRAMEWORKS} <= ({guest, "torch"} if guest != "loop" else set())
 
 
 def test_no_circle() -> None:
@@ -144,6 +168,7 @@ def test_only_the_command_line_prints(path: Path) -> None:
         ("import ledger_audit", {"polars", "rich", "click"}),
         ("import ledger_audit.cli", {"polars", "pyarrow", "rich"}),
         ("import ledger_audit.simulation.training", {"polars", "rich", "click"}),
+        ("import ledger_audit.integrations.loop", {"polars", "rich", "click", "torch"}),
         (
             "from ledger_audit import fingerprint",
             {"polars", "pyarrow", "rich", "click", "numpy"},

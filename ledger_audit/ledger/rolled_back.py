@@ -7,9 +7,9 @@ from typing import Any
 
 import polars as pl
 
-from ledger_audit.errors import LedgerAuditError
 from ledger_audit.ledger.opening import open_events
 from ledger_audit.ledger.reader import Ledger
+from ledger_audit.ledger.recovery import still_unread
 from ledger_audit.ledger.schema import DIGEST_COLUMNS
 from ledger_audit.model.rolled_back import RolledBack, Used, global_batch_of
 
@@ -30,20 +30,24 @@ def rolled_back(root: Path, attempt: str, after: int) -> RolledBack:
     """
     try:
         return _read(open_events(root, attempt), attempt, after)
-    except (LedgerAuditError, OSError, pl.exceptions.PolarsError) as problem:
+    except (Exception, pl.exceptions.PanicException) as problem:  # all ranks wait for the answer
         return RolledBack(because=f"attempt {attempt} cannot be read: {problem}")
 
 
 def _read(ledger: Ledger, attempt: str, after: int) -> RolledBack:
     acts = ledger.acts().filter(attempt=attempt)
-    starts = acts.filter(kind="start").unique(["rank", "data"])
+    starts = acts.filter(kind="start")
     told = [_data(text) for text in starts["data"]]
-    problem = _unfit(acts, starts, told)
+    problem = _unfit(acts, starts, told, after)
     if problem is not None:
         return RolledBack(because=f"attempt {attempt} {problem}")
     world_size, logged = told[0]["world_size"], told[0].get("logged_ranks")
-    ranks = frozenset(range(world_size) if logged is None else logged)
-    steps = _steps(ledger.tries(attempt, after + 1, after + MOST_STEPS), ranks)
+    tries = ledger.tries(attempt, after + 1, after + MOST_STEPS)
+    ranks = frozenset(_up_to(world_size, tries["rank"]) if logged is None else logged)
+    holes = [one.from_step for one in still_unread(acts, ledger.unread)]
+    sure = min((after if step is None else step for step in holes), default=after + MOST_STEPS)
+    is_whole = logged is not None or len(ranks) == world_size
+    steps = _steps(tries, ranks, sure) if is_whole else {}
     nothing = f"no step after {after} that every rank committed with a digest"
     return RolledBack(
         steps=steps,
@@ -55,7 +59,7 @@ def _read(ledger: Ledger, attempt: str, after: int) -> RolledBack:
 
 
 def _unfit(
-    acts: pl.DataFrame, starts: pl.DataFrame, told: Iterable[Mapping[str, Any]]
+    acts: pl.DataFrame, starts: pl.DataFrame, told: Iterable[Mapping[str, Any]], after: int
 ) -> str | None:
     """Say why nothing can be compared with an attempt; null: it can."""
     if starts.is_empty():
@@ -64,6 +68,10 @@ def _unfit(
         return "was launched twice under one label"
     if not acts.filter(kind="membership").is_empty():
         return "lost or gained ranks while it ran"
+    if not acts.filter(
+        pl.col("kind") == "declare", pl.col("step").fill_null(after) >= after
+    ).is_empty():
+        return "declared something after the checkpoint: what is different may be meant"
     shapes = {json.dumps([one.get("world_size"), one.get("logged_ranks")]) for one in told}
     if len(shapes) > 1 or not all(isinstance(one.get("world_size"), int) for one in told):
         return "does not say one number of ranks"
@@ -72,8 +80,14 @@ def _unfit(
     return None
 
 
-def _steps(tries: pl.DataFrame, ranks: frozenset[int]) -> dict[int, Used]:
+def _up_to(world_size: int, ranks: pl.Series) -> list[int]:
+    """Give the ranks of a world that left anything: it may say that it is larger than memory."""
+    return [rank for rank in ranks.unique().to_list() if 0 <= rank < world_size]
+
+
+def _steps(tries: pl.DataFrame, ranks: frozenset[int], sure: int) -> dict[int, Used]:
     """Sum up the steps that each of the ranks committed once, and last of all."""
+    members = pl.col("rank").is_in(list(ranks))
     half = pl.col("digest").reinterpret(signed=False)
     ended = (
         tries.sort("seq")
@@ -85,19 +99,35 @@ def _steps(tries: pl.DataFrame, ranks: frozenset[int]) -> dict[int, Used]:
             commits=(pl.col("kind") == "commit").sum(),
         )
     )
-    sure = (pl.col("kind") == "commit") & (pl.col("commits") == 1) & pl.col("digest").is_not_null()
+    is_sure = (
+        (pl.col("kind") == "commit") & (pl.col("commits") == 1) & pl.col("digest").is_not_null()
+    )
     summed = (
-        ended.filter(sure, pl.col("samples").is_not_null(), pl.col("rank").is_in(list(ranks)))
+        ended.filter(is_sure, pl.col("samples").is_not_null(), members)
         .with_columns(high=half // (1 << 32), low=half % (1 << 32))
         .group_by("step")
         .agg(pl.len(), pl.col("samples", "high", "low").sum())
         .filter(pl.col("len") == len(ranks))
         .sort("step")
+        .join_asof(_voids(tries.filter(members)), on="step")
+        .with_columns(pl.col("voids").fill_null(0))
     )
+
+    def all_threw(step: int, voids: int) -> int:
+        return -1 if step > sure or voids % len(ranks) else voids // len(ranks)
+
     return {
-        step: Used(records, ((high << 32) + low) % (1 << 64))
-        for step, records, high, low in summed.select("step", "samples", "high", "low").iter_rows()
+        step: Used(records, ((high << 32) + low) % (1 << 64), all_threw(step, voids))
+        for step, records, high, low, voids in summed.select(
+            "step", "samples", "high", "low", "voids"
+        ).iter_rows()
     }
+
+
+def _voids(tries: pl.DataFrame) -> pl.DataFrame:
+    """Count the voids of all ranks up to each step that has one."""
+    voids = tries.filter(kind="void").group_by("step").agg(voids=pl.len().cast(pl.Int64))
+    return voids.sort("step").with_columns(pl.col("voids").cum_sum())
 
 
 def _data(text: str | None) -> dict[str, Any]:

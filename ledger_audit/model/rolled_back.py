@@ -12,6 +12,8 @@ class Used:
     records: int
     digest: int
     """The sum of their digests modulo 2^64, from 0 to 2^64 - 1."""
+    voids: int = 0
+    """Updates after the checkpoint and up to it that all ranks threw away; -1: it is not known."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,8 @@ class RolledBack:
 
 def global_batch_of(fingerprint: Mapping[str, Any], world_size: int) -> int | None:
     """Tell how many sequences a step holds, by a fingerprint; null: it does not say."""
+    if not isinstance(fingerprint, Mapping):  # a file may say anything
+        return None
     told = fingerprint.get("global_batch_size")
     if isinstance(told, int):
         return told

@@ -22,11 +22,10 @@ from ledger_audit.ledger.segment import attempt_folder, metadata_of
 from ledger_audit.ledger.writer.columns import MicroBatches, counted_of, length_of
 from ledger_audit.ledger.writer.cursor import Cursor, first_cursor, restored_from, start_of
 from ledger_audit.ledger.writer.emitter import Emitter
-from ledger_audit.ledger.writer.guard import AllReduce, Mode, Place, guard_of
+from ledger_audit.ledger.writer.guard import AllReduce, Mode, guard_of, place_of
 from ledger_audit.ledger.writer.saving import Checkpoint, told_claim
 from ledger_audit.ledger.writer.shipping import Shipping
 from ledger_audit.ledger.writer.tries import Tries
-from ledger_audit.model.rolled_back import global_batch_of
 
 MOST_SETTLING = 10.0
 """Seconds that `close` waits for checkpoints to be safe on storage."""
@@ -114,12 +113,8 @@ class LedgerWriter:
             "restored_problem": problem,
         }
         self._say("start", None, start_of(self._total, parent, resumed_from, known))
-        came_from = resumed_from if parent is None else (parent.attempt, parent.step)
-        leads = self.rank == 0 and not is_peer
-        logged = None if logged_ranks is None else frozenset(logged_ranks)
-        batch = global_batch_of(fingerprint or {}, self.world_size)
-        where = Place(*place, self._is_logged, leads, came_from, batch, logged)
-        self._guard = guard_of(guard, all_reduce, Path(root), where)
+        at = place_of(self._total, parent, resumed_from, known, is_peer=is_peer)
+        self._guard = guard_of(guard, all_reduce, Path(root), at)
 
     def _opened(self, *, strict: bool, rolls_at: tuple[int, float]) -> Emitter:
         metadata = metadata_of(self.writer, run_id=self.run_id, host=socket.gethostname())
@@ -228,6 +223,8 @@ class LedgerWriter:
 
         if self._is_logged:
             self._emitter.act(write, step=step)
+        else:
+            self._total = replace(self._total, step=step)
         if self._guard is not None and not self._emitter.is_elsewhere:
             self._guard.committed(step, *used)
 
@@ -314,6 +311,8 @@ class LedgerWriter:
                 docs/ledger-format.md describes them.
         """
         self._say("declare", step, acts)
+        if self._guard is not None:
+            self._guard.declared()
 
     def membership(self, step: int, ranks: Sequence[int]) -> None:
         """Say which ranks take part from a step on."""

@@ -10,13 +10,14 @@ nothing hangs and no part of a job goes on without the rest.
 import logging
 import shlex
 import zlib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from ledger_audit.errors import DivergedError, UsageError
-from ledger_audit.model.rolled_back import RolledBack, Used
+from ledger_audit.ledger.writer.cursor import Cursor
+from ledger_audit.model.rolled_back import RolledBack, Used, global_batch_of
 
 Mode = Literal["warn", "stop"]
 
@@ -25,6 +26,11 @@ AllReduce = Callable[[list[int]], Sequence[int]]
 
 _log = logging.getLogger("ledger_audit")
 _HALF = 1 << 32
+_FARTHEST = 1 << 62
+"""A step beyond it would not fit into what is summed."""
+
+_SAME, _UNKNOWN, _OTHER = range(3)
+"""What became of the global batch."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +49,10 @@ class Place:
     """Sequences of a step, by the fingerprint; null: it does not say."""
     logged: frozenset[int] | None = None
     """The ranks that write a ledger; null: all."""
+    is_resumed: bool = False
+    """A checkpoint was loaded, even if its cursor could not be read."""
+    open_step: int | None = None
+    """A step of which the loaded checkpoint held a part; null: none."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +62,7 @@ class _Expected:
     after: int
     steps: dict[int, Used] = field(default_factory=dict)
     same_world: bool = False
-    global_batch: int | None = None
+    global_batch: int = _UNKNOWN
 
 
 class Guard:
@@ -69,8 +79,11 @@ class Guard:
     def __init__(self, mode: Mode, all_reduce: AllReduce, root: Path, place: Place) -> None:
         self._mode, self._reduce, self._root, self._place = mode, all_reduce, root, place
         self._expected: _Expected | None = None
-        self._is_over = False
+        self._is_over = self._stops = False
         self._same = 0
+        self._voids: int | None = 0
+        """Updates that all ranks threw away since the checkpoint; null: some did."""
+        self._has_declared = False
         self._told: set[str] = set()
 
     def committed(self, step: int, records: int, digest: int | None) -> None:
@@ -93,6 +106,10 @@ class Guard:
         if self._is_open():
             self._meet(step, 0, None, is_void=True)
 
+    def declared(self) -> None:
+        """Note that something was done on purpose: what is different may be right."""
+        self._has_declared = True
+
     def _is_open(self) -> bool:
         if not self._is_over and self._expected is None:
             self._open()
@@ -100,26 +117,29 @@ class Guard:
 
     def _open(self) -> None:
         """Let the leader read what was rolled back, and give it to all."""
-        place, found = self._place, None
-        if place.leads and place.parent is not None:
-            from ledger_audit.ledger.rolled_back import rolled_back  # noqa: PLC0415  # polars
-
-            found = _alike(place, rolled_back(self._root, *place.parent))
+        place, found = self._place, _found(self._root, self._place)
         mine = [len(found.steps), *_shape(place, found)] if found is not None else [0] * 5
-        ranks, resumed, count, after, label, same_world, batch = self._sum(
-            [1, int(place.parent is not None), *mine]
+        flags = place.is_resumed, place.leads, self._mode == "stop"
+        ranks, resumed, leaders, stops, count, after, label, same_world, batch = self._sum(
+            [1, *map(int, flags), *mine]
         )
-        rows = self._sum(_rows(found, count) if place.leads else [0] * (4 * count + 1))
+        rows = self._sum(_rows(found, count))
         is_same = place.parent is not None and (after, label) == _parent(place.parent)
         (others,) = self._sum([int(not is_same)])
-        self._expected = _Expected(after, _steps(rows, count), bool(same_world), batch or None)
-        self._begin(ranks, resumed, others, found)
-
-    def _begin(self, ranks: int, resumed: int, others: int, found: RolledBack | None) -> None:
-        """Go on only where all ranks resumed alike and there is something to compare with."""
-        assert self._expected is not None
+        self._expected = _Expected(after, _steps(rows, count), bool(same_world), batch)
+        self._stops = stops == ranks
         if not resumed:
             self._is_over = True  # a run that begins has nothing to redo
+        elif leaders != 1:
+            self._end(f"{leaders} of {ranks} processes say that they record for rank 0")
+        else:
+            self._begin(ranks, others, found)
+
+    def _begin(self, ranks: int, others: int, found: RolledBack | None) -> None:
+        """Go on only where all ranks resumed alike and there is something to compare with."""
+        assert self._expected is not None
+        if others == ranks:
+            self._end("the first process has no cursor that it can read")
         elif others:
             self._end(f"{others} of {ranks} processes did not resume from where the first one did")
         elif not self._expected.steps:
@@ -134,24 +154,36 @@ class Guard:
         says = place.records and digest is not None
         value = (digest or 0) % (1 << 64)
         parts = [value // _HALF, value % _HALF, records] if says else [0, 0, 0]
-        processes, recorders, sayers, voids, total, squares, high, low, count = self._sum(
-            [1, int(place.records), int(says), int(is_void), ahead, ahead * ahead, *parts]
+        flags = place.records, says, is_void, self._has_declared
+        processes, recorders, sayers, voids, declared, total, squares, high, low, count = self._sum(
+            [1, *map(int, flags), ahead, ahead * ahead, *parts]
         )
+        if declared:
+            self._end("something was declared: what is different may be meant")
+            return
         if processes * squares != total * total:
             self._end("the ranks commit different steps")
             return
-        at = after + total // processes
+        at, last = after + total // processes, max(self._expected.steps)
         if at <= after:
             self._end(f"the job went on at step {step}, and not after {after}")
+        elif at > last:
+            self._finish(last)
         elif voids:
-            if voids < processes:
-                self._say(f"some ranks threw step {at} away and others did not")
+            self._throw_away(at, voids, processes)
         elif sayers < recorders or not recorders:
             self._say(f"{recorders - sayers} of {recorders} ranks could not digest step {at}")
         else:
             self._judge(at, count, ((high << 32) + low) % (1 << 64))
-        if at >= max(self._expected.steps):
+        if at == last and not voids:  # what was thrown away may be tried again
             self._finish(at)
+
+    def _throw_away(self, step: int, voids: int, processes: int) -> None:
+        if voids < processes:
+            self._say(f"some ranks threw step {step} away and others did not")
+            self._voids = None
+        elif self._voids is not None:
+            self._voids += 1
 
     def _judge(self, step: int, records: int, digest: int) -> None:
         assert self._expected is not None
@@ -160,20 +192,25 @@ class Guard:
             self._say(f"step {step} was not rolled back whole")
         elif expected.digest == digest and expected.records == records:
             self._same += 1
-        elif expected.records != records and (unfit := self._unlike()) is not None:
-            self._say(f"step {step} holds {records} records, {expected.records} before: {unfit}")
+        elif (why := self._excuse(expected, records)) is not None:  # later steps are moved, too
+            sizes = f"{records} records, {expected.records} before"
+            self._end(f"step {step} holds other samples ({sizes}): {why}")
         else:
             self._differ(step)
 
-    def _unlike(self) -> str | None:
-        """Say why a step of another size may be right; null: it may not."""
+    def _excuse(self, before: Used, records: int) -> str | None:
+        """Say why a step that differs may be right; null: it may not."""
         assert self._expected is not None
-        before, now = self._expected.global_batch, self._place.global_batch
+        batch = self._expected.global_batch
+        if batch == _OTHER:
+            return "the global batch changed"
+        if before.voids != self._voids:
+            return "updates were thrown away in one of the attempts that were not in the other"
+        if before.records == records:
+            return None
         if not self._expected.same_world:
             return "the number of ranks changed, and with it what pads an epoch"
-        if before is None or now is None:
-            return "no fingerprint says whether the global batch changed"
-        return "the global batch changed" if before != now else None
+        return "no fingerprint says whether the global batch changed" if batch == _UNKNOWN else None
 
     def _differ(self, step: int) -> None:
         self._is_over = True
@@ -183,7 +220,7 @@ class Guard:
         )
         command = f"ledger-audit diff {shlex.quote(str(self._root))}"
         told = f"{told}; `{command}` says what was replayed or skipped"
-        if self._mode == "stop":
+        if self._stops:
             raise DivergedError(told, hint='guard="warn" says so and lets the job go on')
         if self._place.leads:
             _log.warning("guard: %s", told)
@@ -205,6 +242,41 @@ class Guard:
 
     def _sum(self, values: list[int]) -> list[int]:
         return [int(value) for value in self._reduce(values)]
+
+
+def place_of(
+    own: Cursor,
+    parent: Cursor | None,
+    resumed_from: tuple[str, int] | None,
+    known: Mapping[str, Any],
+    *,
+    is_peer: bool,
+) -> Place:
+    """
+    Say who a process is.
+
+    Args:
+        own: its first cursor.
+        parent: the cursor that was loaded.
+        resumed_from: attempt and step, where no cursor was.
+        known: `logged_ranks`, `fingerprint` and `restored_problem` of its start event.
+        is_peer: another process records for its rank.
+    """
+    ranks = known["logged_ranks"]
+    logged = None if ranks is None else frozenset(ranks)
+    return Place(
+        own.rank,
+        own.world_size,
+        records=not is_peer and (logged is None or own.rank in logged),
+        leads=own.rank == 0 and not is_peer,
+        parent=resumed_from if parent is None else (parent.attempt, parent.step),
+        global_batch=global_batch_of(known["fingerprint"] or {}, own.world_size),
+        logged=logged,
+        is_resumed=any(
+            one is not None for one in (parent, resumed_from, known["restored_problem"])
+        ),
+        open_step=None if parent is None else parent.open_step,
+    )
 
 
 def guard_of(
@@ -230,35 +302,65 @@ def guard_of(
     return Guard(mode, all_reduce or list, root, place)
 
 
+def _found(root: Path, place: Place) -> RolledBack | None:
+    """Let the leader read what was rolled back; null: it is another's to read."""
+    if not place.leads or place.parent is None:
+        return None
+    attempt, after = str(place.parent[0]), int(place.parent[1])
+    try:
+        from ledger_audit.ledger.rolled_back import rolled_back  # noqa: PLC0415  # polars
+
+        return _alike(place, rolled_back(root, attempt, after))
+    except Exception as problem:  # whatever it is: all others wait for the leader
+        return RolledBack(because=f"attempt {attempt} cannot be read: {problem}")
+
+
 def _alike(place: Place, found: RolledBack) -> RolledBack:
     """Give no steps where those ranks that log are not the same part of the job."""
-    if found.because is not None or found.logged is None is place.logged:
+    steps = {step: used for step, used in found.steps.items() if step != place.open_step}
+    found = replace(found, steps=steps)  # of a step that was saved in part, only the rest is redone
+    before, now = _some(found.logged, found.world_size), _some(place.logged, place.world_size)
+    if found.because is not None or before is now is None:
         return found
-    is_alike = found.logged == place.logged and found.world_size == place.world_size
+    is_alike = before == now and found.world_size == place.world_size
     return found if is_alike else RolledBack(because="not all ranks log, and others did before")
+
+
+def _some(logged: frozenset[int] | None, world_size: int | None) -> frozenset[int] | None:
+    """Give the ranks that log, where they are not all; null: they are."""
+    if logged is None or sum(0 <= rank < (world_size or 0) for rank in logged) == world_size:
+        return None
+    return logged
 
 
 def _parent(parent: tuple[str, int]) -> tuple[int, int]:
     """Give step and label as numbers that ranks can compare."""
-    return parent[1], zlib.crc32(parent[0].encode())
+    attempt, step = str(parent[0]), int(parent[1])
+    near = max(-_FARTHEST, min(step, _FARTHEST))
+    return near, zlib.crc32(attempt.encode("utf-8", "replace"))
 
 
 def _shape(place: Place, found: RolledBack) -> list[int]:
     assert place.parent is not None
     is_same_world = found.world_size == place.world_size
-    return [*_parent(place.parent), int(is_same_world), found.global_batch or 0]
+    before, now = found.global_batch, place.global_batch
+    batch = _UNKNOWN if before is None or now is None else _SAME if before == now else _OTHER
+    return [*_parent(place.parent), int(is_same_world), batch]
 
 
 def _rows(found: RolledBack | None, count: int) -> list[int]:
-    """Give the rolled-back steps as numbers: step, both halves of the digest, records."""
+    """Give the rolled-back steps as numbers, as many on every rank: of the others all are 0."""
     steps = {} if found is None else found.steps
-    rows = [
-        (step, used.digest // _HALF, used.digest % _HALF, used.records)
+    numbers = [
+        number
         for step, used in sorted(steps.items())
+        for number in (step, *divmod(used.digest, _HALF), used.records, used.voids)
     ]
-    return [number for row in rows[:count] for number in row] + [0]
+    return [*numbers, *[0] * (5 * count + 1 - len(numbers))]
 
 
 def _steps(rows: Sequence[int], count: int) -> dict[int, Used]:
-    places = [rows[4 * at : 4 * at + 4] for at in range(count)]
-    return {step: Used(records, (high << 32) + low) for step, high, low, records in places}
+    places = [rows[5 * at : 5 * at + 5] for at in range(count)]
+    return {
+        step: Used(records, (high << 32) + low, voids) for step, high, low, records, voids in places
+    }

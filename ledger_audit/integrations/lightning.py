@@ -1,0 +1,121 @@
+"""The ledger of a Lightning Trainer."""
+
+import functools
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from lightning.pytorch.callbacks import Callback
+
+from ledger_audit.integrations.carrying import CarryingLedger
+from ledger_audit.integrations.tagging import Describe, Tags, fingerprint_of, tag, untagged
+from ledger_audit.ledger.writer import Checkpoint
+
+_STATE = "ledger_audit"
+"""Where the cursor is kept in a checkpoint."""
+
+
+class LedgerCallback(Callback):
+    """
+    Records each micro-batch when it is trained on, each update, and each checkpoint.
+
+    The cursor is kept in the checkpoint and taken back by `fit(ckpt_path=...)`.
+
+    Args:
+        root: the ledger's folder.
+        describe: where ids come from; null: a sample's id is its index in the data set.
+        fingerprint: what decides the order beside what the loader shows.
+        options: of `CarryingLedger` and `LedgerWriter`; `guard=` among them.
+    """
+
+    def __init__(
+        self,
+        root: str | os.PathLike[str],
+        *,
+        describe: Describe | None = None,
+        fingerprint: Mapping[str, Any] | None = None,
+        **options: Any,
+    ) -> None:
+        self._root, self._describe, self._options = root, describe, options
+        self._fingerprint = dict(fingerprint or {})
+        self._tags: Tags | None = None
+        self._saving: Checkpoint | None = None
+        self.ledger: CarryingLedger
+        """There once `fit` has begun."""
+
+    def carry(self, loader: Any) -> Any:
+        """
+        Let the batches of the training loader carry ids; hand what is given to `fit`.
+
+        Raises:
+            UsageError: it is no torch loader, or is iterated already.
+        """
+        self._fingerprint = {**fingerprint_of(loader), **self._fingerprint}
+        return tag(loader, self._describe)
+
+    def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
+        """Open the ledger, and take the ids off the batches before anybody else sees them."""
+        if stage != "fit":
+            return
+        known = {"accumulation": trainer.accumulate_grad_batches, **self._fingerprint}
+        place = {"rank": trainer.global_rank, "world_size": trainer.world_size}
+        self.ledger = CarryingLedger(self._root, fingerprint=known, **{**place, **self._options})
+        for owner in (pl_module, trainer.datamodule):
+            if owner is not None:
+                owner.on_before_batch_transfer = self._taking_off(owner.on_before_batch_transfer)
+        trainer.save_checkpoint = self._completing(trainer.save_checkpoint)
+
+    def on_load_checkpoint(self, trainer: Any, pl_module: Any, checkpoint: dict[str, Any]) -> None:
+        """Take the cursor back."""
+        if _STATE in checkpoint:
+            self.ledger.load_state_dict(checkpoint[_STATE])
+
+    def on_save_checkpoint(self, trainer: Any, pl_module: Any, checkpoint: dict[str, Any]) -> None:
+        """Keep the cursor, and claim what Lightning says its position is."""
+        names = ("epoch", "global_step", "loops")
+        claim = {name: checkpoint[name] for name in names if name in checkpoint}
+        self._saving = self.ledger.begin_checkpoint(claim=claim)
+        checkpoint[_STATE] = self._saving.cursor.told()
+
+    def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
+        """Say that a pass begins."""
+        self.ledger.iterator()
+
+    def on_train_batch_start(
+        self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int
+    ) -> None:
+        """Record the micro-batch."""
+        self.ledger.committed = trainer.global_step
+        tags, self._tags = self._tags, None
+        self.ledger.use(tags, epoch=trainer.current_epoch)
+
+    def on_train_batch_end(
+        self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        """Say that the update was made, if it was."""
+        if trainer.global_step > self.ledger.committed:
+            self.ledger.commit(trainer.global_step)
+
+    def on_train_end(self, trainer: Any, pl_module: Any) -> None:
+        """Say that the launch ends by itself."""
+        self.ledger.close()
+
+    def _taking_off(self, hook: Any) -> Any:
+        @functools.wraps(hook)
+        def before(batch: Any, dataloader_idx: int) -> Any:
+            plain, tags = untagged(batch)
+            self._tags = tags or self._tags
+            return hook(plain, dataloader_idx)
+
+        return before
+
+    def _completing(self, save: Any) -> Any:
+        @functools.wraps(save)
+        def saved(*arguments: Any, **options: Any) -> Any:
+            found = save(*arguments, **options)
+            if self._saving is not None:
+                self._saving.complete()
+            self._saving = None
+            return found
+
+        return saved
