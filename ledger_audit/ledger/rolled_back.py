@@ -1,7 +1,7 @@
 """Sums up, step by step, what the ranks of a dead attempt had used beyond a checkpoint."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -59,25 +59,23 @@ def _read(ledger: Ledger, attempt: str, after: int) -> RolledBack:
 
 
 def _unfit(
-    acts: pl.DataFrame, starts: pl.DataFrame, told: Iterable[Mapping[str, Any]], after: int
+    acts: pl.DataFrame, starts: pl.DataFrame, told: Sequence[Mapping[str, Any]], after: int
 ) -> str | None:
     """Say why nothing can be compared with an attempt; null: it can."""
-    if starts.is_empty():
-        return "has no start event"
-    if starts["rank"].is_duplicated().any():
-        return "was launched twice under one label"
-    if not acts.filter(kind="membership").is_empty():
-        return "lost or gained ranks while it ran"
-    if not acts.filter(
-        pl.col("kind") == "declare", pl.col("step").fill_null(after) >= after
-    ).is_empty():
-        return "declared something after the checkpoint: what is different may be meant"
     shapes = {json.dumps([one.get("world_size"), one.get("logged_ranks")]) for one in told}
-    if len(shapes) > 1 or not all(isinstance(one.get("world_size"), int) for one in told):
-        return "does not say one number of ranks"
-    if any(one.get("digest_columns") != [*DIGEST_COLUMNS] for one in told):
-        return "digests other columns"
-    return None
+    is_sized = len(shapes) == 1 and all(isinstance(one.get("world_size"), int) for one in told)
+    late = (pl.col("kind") == "declare") & (pl.col("step").fill_null(after) >= after)
+    reasons = {
+        "has no start event": starts.is_empty(),
+        "was launched twice under one label": starts["rank"].is_duplicated().any(),
+        "lost or gained ranks while it ran": not acts.filter(kind="membership").is_empty(),
+        "declared something after the checkpoint": not acts.filter(late).is_empty(),
+        "does not say one number of ranks": not is_sized,
+        "digests other columns": any(
+            one.get("digest_columns") != [*DIGEST_COLUMNS] for one in told
+        ),
+    }
+    return next((why for why, is_so in reasons.items() if is_so), None)
 
 
 def _up_to(world_size: int, ranks: pl.Series) -> list[int]:

@@ -44,12 +44,12 @@ def launch(ranks: int, script: Path, *arguments: object) -> subprocess.Completed
 
 
 def spied(
-    ranks: int, script: Path, folder: Path, log: Path, kill: str = "-"
+    ranks: int, script: Path, folder: Path, log: Path, kill: str = "-", through: Path = SPY
 ) -> subprocess.CompletedProcess[str]:
     """Run an example, with what its forward() saw written to a folder."""
     for one in (folder, log):
         one.mkdir(parents=True, exist_ok=True)
-    return launch(ranks, SPY, log, kill, script, folder)
+    return launch(ranks, through, log, kill, script, folder)
 
 
 def seen(log: Path) -> dict[int, list[Rows]]:

@@ -1,5 +1,6 @@
-"""Each example is killed in the middle of an accumulation group; its ledger is what forward() saw."""
+"""Each example is killed inside an accumulation group; its ledger is what forward() saw."""
 
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 from conftest import ROOT
-from launching import EXAMPLES, Rows, attempts_of, events, seen, spied, used
+from launching import EXAMPLES, HERE, Rows, attempts_of, events, seen, spied, used
 from running import ledger_audit
 
 pytestmark = pytest.mark.frameworks
@@ -40,19 +41,25 @@ class Example:
     peers: int = 1
     """Processes that share a data-parallel rank."""
     workers: tuple[int | None, ...] = (0, 1)
+    is_misused: bool = False
+    """`wrong.py` knows how its framework is resumed wrongly."""
 
 
 ALL = [
     Example("plain_loop.py", 1, "0:25", 10, workers=(None,)),
     Example("torch_ddp.py", 4, "2:25", 10),
-    Example("accelerate_loop.py", 2, "1:25", 10),
-    Example("trainer.py", 2, "1:25", 10),
-    Example("lightning_fit.py", 2, "1:25", 10),
+    Example("accelerate_loop.py", 2, "1:25", 10, is_misused=True),
+    Example("trainer.py", 2, "1:25", 10, is_misused=True),
+    Example("lightning_fit.py", 2, "1:25", 10, is_misused=True),
     Example("megatron_loop.py", 4, "2:21", 5, _tokens, peers=2),
 ]
 
 
-@pytest.fixture(scope="module", params=ALL, ids=lambda one: one.script.removesuffix(".py"))
+def _name(example: Example) -> str:
+    return Path(example.script).stem
+
+
+@pytest.fixture(scope="module", params=ALL, ids=_name)
 def ran(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Example, Path]:
@@ -61,6 +68,7 @@ def ran(
     script = EXAMPLES / example.script
     whole = spied(example.ranks, script, root / "control", root / "seen-control")
     killed = spied(example.ranks, script, root / "run", root / "seen-0", example.kill)
+    shutil.copytree(root / "run", root / "killed")
     resumed = spied(example.ranks, script, root / "run", root / "seen-1")
 
     assert 0 == whole.returncode, whole.stderr[-4000:]
@@ -144,6 +152,21 @@ def test_a_checkpoint_is_known_to_be_fit(ran: tuple[Example, Path]) -> None:
 
     assert "yes" == newest["resumable"]
     assert "agrees" == newest["claim"]["agreement"]
+
+
+@pytest.mark.parametrize("ran", [one for one in ALL if one.is_misused], indirect=True, ids=_name)
+def test_a_wrong_resume_is_stopped(ran: tuple[Example, Path]) -> None:
+    """What each framework allows and no step counter shows: the guard stops it, diff explains."""
+    example, root = ran
+    folder, log = root / "killed", root / "seen-wrong"
+    wrong = spied(example.ranks, EXAMPLES / example.script, folder, log, through=HERE / "wrong.py")
+    diff = ledger_audit("diff", folder / "ledger", "--format", "json")
+    attempt = attempts_of(folder / "ledger")[1]
+
+    assert 0 != wrong.returncode
+    assert "DivergedError: step 11 is not the one that the failure rolled back" in wrong.stderr
+    assert {11} == {one["step"] for one in events(folder / "ledger", attempt, "commit")}
+    assert (1, "broken") == (diff.code, diff.report["verdict"])
 
 
 @pytest.mark.parametrize("script", sorted(one.name for one in EXAMPLES.glob("*.py")))
