@@ -1,7 +1,7 @@
 """The ledger of a loop in the manner of Megatron: positions in a global order, packed sequences."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +9,6 @@ import numpy as np
 from megatron.core import parallel_state
 
 from ledger_audit.integrations.carrying import CarryingLedger
-
-Spans = Callable[[Any, int], list[dict[str, Any]]]
 
 
 class MegatronLedger(CarryingLedger):
@@ -51,15 +49,15 @@ class MegatronLedger(CarryingLedger):
         }
         fit = {name: value for name, value in known.items() if value is not None}
         place = _place() if parallel_state.model_parallel_is_initialized() else {}
-        super().__init__(root, describe=spans_of(dataset), fingerprint=fit, **{**place, **options})
+        super().__init__(root, describe=Spans(dataset), fingerprint=fit, **{**place, **options})
         self._fingerprint["micro_batch_size"] = micro_batch_size
         if loader is not None:
             self.carry(loader)
 
 
-def spans_of(dataset: Any) -> Spans:
+class Spans:
     """
-    Give the function that tells which tokens of which documents a sequence holds.
+    Tells which tokens of which documents a sequence holds.
 
     A sequence is looked up by its place in the global order, in the index arrays of a data set and,
     in a blend, of the blend. Tokens are counted without the extra one that serves as a label.
@@ -68,24 +66,21 @@ def spans_of(dataset: Any) -> Spans:
         dataset: a `GPTDataset`, or a `BlendedDataset` of such.
     """
 
-    def spans(_: Any, place: int) -> list[dict[str, Any]]:
-        own, at, source = dataset, int(place), None
-        if hasattr(dataset, "datasets"):
-            number = int(dataset.dataset_index[at])
-            own, at = dataset.datasets[number], int(dataset.dataset_sample_index[at])
-            source = _name_of(own)
+    def __init__(self, dataset: Any) -> None:
+        self._dataset = dataset
+
+    def __call__(self, item: Any, place: int) -> list[dict[str, Any]]:
+        """Give the columns of each span; when an item was read, the arrays are there."""
+        own, at = self._dataset, int(place)
+        known: dict[str, Any] = {"position": at}
+        if hasattr(own, "datasets"):
+            number, at = int(own.dataset_index[at]), int(own.dataset_sample_index[at])
+            own = own.datasets[number]
+            known["source"] = _name_of(own, number)
         return [
-            {
-                "sample_id": document,
-                "token_start": first,
-                "token_end": last,
-                "position": int(place),
-                **({} if source is None else {"source": source}),
-            }
+            {"sample_id": document, "token_start": first, "token_end": last, **known}
             for document, first, last in _documents(own, at)
         ]
-
-    return spans
 
 
 def _documents(dataset: Any, at: int) -> Iterator[tuple[int, int, int]]:
@@ -101,9 +96,9 @@ def _documents(dataset: Any, at: int) -> Iterator[tuple[int, int, int]]:
             yield document, begins, ends
 
 
-def _name_of(dataset: Any) -> str | None:
+def _name_of(dataset: Any, number: int) -> str:
     path = getattr(dataset, "dataset_path", None)
-    return None if path is None else Path(path).name
+    return str(number) if path is None else Path(path).name
 
 
 def _fingerprint_of(dataset: Any) -> dict[str, Any]:
