@@ -155,6 +155,9 @@ def _do(act: Act, ledger: LedgerWriter, cursors: dict[int, Any], process: int) -
     if act.kind == "membership":
         ledger.membership(act.step, act.ids)
         return
+    if act.kind == "declare":
+        ledger.declare(act.step, skip={"ids": list(act.ids)}, reason="spoilt")
+        return
     ledger.record(act.step, 0, list(act.ids[ledger.rank :: ledger.world_size]))
     if act.kind == "void":
         ledger.void(act.step)
