@@ -448,3 +448,14 @@ def test_any_job_is_read_back_whole(tmp_path: Path) -> None:
         ]
         assert expected == found, seed
         assert os.listdir(root) == ["attempt=a"]
+
+
+def test_batches_with_other_columns_share_a_file(tmp_path: Path) -> None:
+    """What is read ahead has other columns than what is used: a file has all that were given."""
+    with LedgerWriter(tmp_path, rank=0, world_size=1, attempt="a") as ledger:
+        for step in range(1, 9):
+            ledger.record(None, None, [step], stage="read")
+            ledger.record(step, 0, [step], epoch=0, worker=1)
+
+    assert 2 == len(list(tmp_path.rglob("samples-*")))
+    assert list(range(1, 9)) == open_ledger([tmp_path]).records("a", 0)["sample_id"].to_list()

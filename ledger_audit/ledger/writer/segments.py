@@ -56,6 +56,8 @@ class Segments:
         self._on_close = on_close
         self._number = 0
         self._has_text_ids = False
+        self._names = frozenset[str]()
+        """Every column that was given yet: batches that differ in them share a file."""
         self._open: OpenSegment | None = None
         self._born = 0.0
         self._steps: Counter[int | None] = Counter()
@@ -157,7 +159,8 @@ class Segments:
         self._folder.mkdir(parents=True, exist_ok=True)
         name = segment_name(self._table, self._writer, self._number)
         path = self._folder / f"{name}.arrows"
-        self._open = OpenSegment(path, self._schema(names), self._metadata)
+        self._names |= names
+        self._open = OpenSegment(path, self._schema(self._names), self._metadata)
         self._born = time.monotonic()
         self._number += 1
 
