@@ -6,6 +6,7 @@ from pathlib import Path
 
 import lightning
 import torch
+import torch.distributed as dist
 from lightning.pytorch.callbacks import ModelCheckpoint
 from torch.utils.data import Dataset
 from torchdata.stateful_dataloader import StatefulDataLoader
@@ -72,6 +73,8 @@ def main():
     checkpoints = (FOLDER / "checkpoints").glob("*.ckpt")
     saved = max(checkpoints, key=lambda one: one.stat().st_mtime, default=None)
     trainer.fit(Line(sampler), ledger.carry(loader), ckpt_path=saved)
+    if dist.is_initialized():
+        dist.destroy_process_group()
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 import torch
+import torch.distributed as dist
 from torch.utils.data import Dataset
 from transformers import Trainer, TrainingArguments
 from transformers.trainer_utils import get_last_checkpoint
@@ -57,6 +58,8 @@ def main():
     folder = Path(arguments.output_dir)
     saved = get_last_checkpoint(str(folder)) if folder.exists() else None
     trainer.train(resume_from_checkpoint=saved)
+    if dist.is_initialized():
+        dist.destroy_process_group()
 
 
 if __name__ == "__main__":

@@ -7,9 +7,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ledger_audit.errors import UsageError
 from ledger_audit.integrations.carrying import CarryingLedger
-from ledger_audit.integrations.tagging import Describe
+from ledger_audit.integrations.describing import Describe
 from ledger_audit.ledger.writer import Checkpoint
 
 
@@ -46,11 +45,6 @@ class AccelerateLedger(CarryingLedger):
     ) -> None:
         known = {"accumulation": accelerator.gradient_accumulation_steps, **(fingerprint or {})}
         super().__init__(root, describe=describe, fingerprint=known, **options)
-        if type(loader).__name__ == "DataLoaderDispatcher":
-            raise UsageError(
-                "the main process deals its batches to the others: they cannot carry ids",
-                hint="prepare the loader with dispatch_batches=False",
-            )
         self.carry(loader)
         self._accelerator, self._claim = accelerator, claim
         self._saving: Checkpoint | None = None

@@ -10,11 +10,11 @@ import torch.distributed as dist
 
 from ledger_audit import fingerprint as digests
 from ledger_audit.errors import UsageError
+from ledger_audit.integrations.describing import Describe
 from ledger_audit.integrations.reading_ahead import attach
 from ledger_audit.integrations.stepping import StepLedger
-from ledger_audit.integrations.tagging import Describe, Tags, fingerprint_of, tag, untagged
+from ledger_audit.integrations.tagging import Tags, fingerprint_of, tag, untagged
 from ledger_audit.ledger.writer import Checkpoint
-from ledger_audit.ledger.writer.guard import AllReduce
 
 
 class CarryingLedger(StepLedger):
@@ -24,7 +24,8 @@ class CarryingLedger(StepLedger):
     Args:
         root: the ledger's folder.
         describe: where ids come from; null: a sample's id is its index in the data set.
-        group: the processes that shard data; null: all.
+        group: the processes that shard data; null: all. Where others share a rank with one of
+            them, one records and the others say `is_peer=True`.
         options: of `StepLedger` and `LedgerWriter`; rank and number of ranks are the group's.
     """
 
@@ -40,7 +41,7 @@ class CarryingLedger(StepLedger):
         place = {
             "rank": 0 if is_alone else dist.get_rank(group),
             "world_size": 1 if is_alone else dist.get_world_size(group),
-            "all_reduce": all_reduce(group),
+            "all_reduce": all_reduce,
         }
         super().__init__(root, **{**place, **options})
         self._describe = describe
@@ -58,6 +59,12 @@ class CarryingLedger(StepLedger):
         Raises:
             UsageError: it is no torch loader, or is iterated already.
         """
+        if type(loader).__name__ == "DataLoaderDispatcher":  # of accelerate
+            raise UsageError(
+                "the main process deals its batches to the others: they cannot carry ids",
+                hint="let each process read its own: dispatch_batches=False, in Accelerate's "
+                "DataLoaderConfiguration or the Trainer's accelerator_config",
+            )
         if self._loader is not loader:
             self._loader = tag(loader, self._describe)
             attach(loader, self)
@@ -117,7 +124,7 @@ class CarryingLedger(StepLedger):
 
     def begin_checkpoint(self, *, claim: Any = None, **told: Any) -> Checkpoint:
         """Do as `StepLedger.begin_checkpoint` does; a loader with a state claims that by itself."""
-        if claim is None and _has_state(self._loader):
+        if claim is None and _has_state(self._loader) and _is_begun(self._loader):
             claim = self._loader.state_dict()
         known = {"fingerprint": {"worker_states": states}} if (states := workers_of(claim)) else {}
         return super().begin_checkpoint(claim=claim, **{**known, **told})
@@ -129,7 +136,8 @@ class CarryingLedger(StepLedger):
         def loaded(state: Any) -> Any:
             found = load(state)
             states = workers_of(state)
-            self.restore(of="loader", fingerprint={"worker_states": states} if states else {})
+            seen = {"worker_states": states} if states else {}
+            self.restore(of="loader", claim=state, fingerprint=seen)
             return found
 
         return loaded
@@ -140,23 +148,27 @@ def _has_state(loader: Any) -> bool:
     return hasattr(getattr(loader, "base_dataloader", loader), "state_dict")
 
 
-def all_reduce(group: Any = None) -> AllReduce:
-    """Give the sum over the processes of a group, as a guard needs it; null: of all."""
+def _is_begun(loader: Any) -> bool:
+    """Tell whether a state can be asked for; torchdata makes an iterator to have one."""
+    is_torchdata = hasattr(loader, "_initial_iter_for_state_dict")
+    return not is_torchdata or loader._iterator is not None
 
-    def summed(values: list[int]) -> list[int]:
-        if not dist.is_initialized():
-            return values
-        # gloo sums on the CPU; nccl and its like only where the accelerator is
-        backend = str(dist.get_backend(group))
-        is_cpu = "gloo" in backend or "mpi" in backend or not torch.cuda.is_available()
-        device = (
-            torch.device("cpu") if is_cpu else torch.device("cuda", torch.cuda.current_device())
-        )
-        tensor = torch.tensor(values, dtype=torch.int64, device=device)
-        dist.all_reduce(tensor, group=group)
-        return [int(one) for one in tensor.tolist()]
 
-    return summed
+def all_reduce(values: list[int]) -> list[int]:
+    """
+    Sum over all processes of the job, as a guard needs it.
+
+    Of all: model-parallel peers of those that record must stop with them.
+    """
+    if not dist.is_initialized():
+        return values
+    # gloo sums on the CPU; nccl and its like only where the accelerator is
+    backend = str(dist.get_backend())
+    is_cpu = "gloo" in backend or "mpi" in backend or not torch.cuda.is_available()
+    device = "cpu" if is_cpu else f"cuda:{torch.cuda.current_device()}"
+    tensor = torch.tensor(values, dtype=torch.int64, device=device)
+    dist.all_reduce(tensor)
+    return [int(one) for one in tensor.tolist()]
 
 
 def workers_of(state: Any) -> dict[str, str]:

@@ -8,7 +8,8 @@ from typing import Any
 from lightning.pytorch.callbacks import Callback
 
 from ledger_audit.integrations.carrying import CarryingLedger
-from ledger_audit.integrations.tagging import Describe, Tags, fingerprint_of, tag, untagged
+from ledger_audit.integrations.describing import Describe
+from ledger_audit.integrations.tagging import Tags, fingerprint_of, tag, untagged
 from ledger_audit.ledger.writer import Checkpoint
 
 _STATE = "ledger_audit"
@@ -39,6 +40,7 @@ class LedgerCallback(Callback):
         self._root, self._describe, self._options = root, describe, options
         self._fingerprint = dict(fingerprint or {})
         self._tags: Tags | None = None
+        self._updates, self._scale = 0, 0.0
         self._saving: Checkpoint | None = None
         self.ledger: CarryingLedger
         """There once `fit` has begun."""
@@ -69,13 +71,17 @@ class LedgerCallback(Callback):
         """Take the cursor back."""
         if _STATE in checkpoint:
             self.ledger.load_state_dict(checkpoint[_STATE])
+        self.ledger.restore(of="loops", claim=_claim(checkpoint))
 
     def on_save_checkpoint(self, trainer: Any, pl_module: Any, checkpoint: dict[str, Any]) -> None:
         """Keep the cursor, and claim what Lightning says its position is."""
-        names = ("epoch", "global_step", "loops")
-        claim = {name: checkpoint[name] for name in names if name in checkpoint}
-        self._saving = self.ledger.begin_checkpoint(claim=claim)
+        self._saving = self.ledger.begin_checkpoint(claim=_claim(checkpoint))
         checkpoint[_STATE] = self._saving.cursor.told()
+
+    def on_train_start(self, trainer: Any, pl_module: Any) -> None:
+        """Go on from the step of a checkpoint that has no cursor."""
+        self._updates = trainer.global_step
+        self.ledger.committed = self.ledger.committed or trainer.global_step
 
     def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
         """Say that a pass begins."""
@@ -85,16 +91,22 @@ class LedgerCallback(Callback):
         self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int
     ) -> None:
         """Record the micro-batch."""
-        self.ledger.committed = trainer.global_step
+        self._scale = _scale_of(trainer)
         tags, self._tags = self._tags, None
         self.ledger.use(tags, epoch=trainer.current_epoch)
 
     def on_train_batch_end(
         self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
-        """Say that the update was made, if it was."""
-        if trainer.global_step > self.ledger.committed:
-            self.ledger.commit(trainer.global_step)
+        """Say how the update ended; Lightning counts those that were skipped, too."""
+        if trainer.global_step == self._updates:
+            return
+        self._updates = trainer.global_step  # with several optimizers, more than one a batch
+        if _scale_of(trainer) < self._scale:
+            self.ledger.void("the gradient scaler skipped the step")
+            self.ledger.committed += 1
+        else:
+            self.ledger.commit()
 
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:
         """Say that the launch ends by itself."""
@@ -119,3 +131,16 @@ class LedgerCallback(Callback):
             return found
 
         return saved
+
+
+def _scale_of(trainer: Any) -> float:
+    """Give the scale of gradients, which falls when a step is skipped; 0: there is no scaler."""
+    scaler = getattr(trainer.precision_plugin, "scaler", None)
+    return 0.0 if scaler is None else float(scaler.get_scale())
+
+
+def _claim(checkpoint: Mapping[str, Any]) -> dict[str, Any]:
+    """Give what Lightning says its position is: its progress, and the state of its loaders."""
+    return {
+        name: checkpoint[name] for name in ("epoch", "global_step", "loops") if name in checkpoint
+    }

@@ -39,6 +39,11 @@ class LoopLedger(StepLedger):
         for batch in batches:
             told = ids(batch) if callable(ids) else _at(batch, ids)
             columns = dict(told) if isinstance(told, Mapping) else {"sample_id": told}
+            if "sample_id" not in columns:
+                raise UsageError(
+                    "the columns that ids= gives of a batch have no sample_id",
+                    hint="let the function give the ids, or a dictionary that has them",
+                )
             self.record(columns.pop("sample_id"), **{"epoch": epoch, **columns})
             yield batch
 

@@ -1,8 +1,9 @@
 """Counts the steps and slots of a training loop; its ledger begins when the first batch is used."""
 
+import json
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any, Self
 
@@ -43,6 +44,7 @@ class StepLedger:
         self._early: list[tuple[str, dict[str, Any]]] = []
         self._slots: dict[int, int] = {}
         self._restored: Cursor | Mapping[str, Any] | None = None
+        self._begun: Cursor | None = None
         resumed_from = options.get("resumed_from")
         self.committed = 0 if resumed_from is None else int(resumed_from[1])
         """The last step whose update was applied, in this launch or before it."""
@@ -81,7 +83,7 @@ class StepLedger:
         at = self.step if step is None else step
         slot = self._slots.get(at, 0)
         self.writer.record(at, slot, sample_id, **columns)
-        self._slots = {at: slot + 1}
+        self._slots[at] = slot + 1
 
     def staged(self, stage: str, sample_id: Any, **columns: Any) -> None:
         """Record samples that are `read`, `queued` or `dropped`, and not used."""
@@ -97,7 +99,8 @@ class StepLedger:
         Raises:
             DivergedError: the guard stops the job, on every rank.
         """
-        self.committed, self._slots = self.step if step is None else step, {}
+        self.committed = self.step if step is None else step
+        self._slots = {at: slots for at, slots in self._slots.items() if at > self.committed}
         self.writer.commit(self.committed)
 
     def void(self, reason: str | None = None, *, step: int | None = None) -> None:
@@ -108,7 +111,8 @@ class StepLedger:
             reason: why.
             step: of the update; null: the next one, whose number is then used again.
         """
-        at, self._slots = self.step if step is None else step, {}
+        at = self.step if step is None else step
+        self._slots.pop(at, None)
         self.writer.void(at, reason)
 
     @contextmanager
@@ -128,11 +132,31 @@ class StepLedger:
 
     def begin_checkpoint(self, **told: Any) -> Checkpoint:
         """Begin one that is saved while training goes on; its `complete()` says when it is over."""
-        return self.writer.begin_checkpoint(self.committed, **told)
+        saving = self.writer.begin_checkpoint(self.committed, **told)
+        self._begun = saving.cursor
+        return saving
+
+    def state_dict(self) -> dict[str, str]:
+        """
+        Give the cursor of the checkpoint that is begun, to savers that ask objects for states.
+
+        Before the loop it is empty: loaders of checkpoints ask what there is to load.
+
+        Raises:
+            UsageError: no checkpoint is begun at this step.
+        """
+        if self._writer is None:
+            return {"cursor": ""}
+        if self._begun is None or self._begun.step != self.committed:
+            raise UsageError(
+                f"the ledger is saved at step {self.committed}, and no checkpoint is begun there",
+                hint="save it inside `with ledger.checkpoint(...)`",
+            )
+        return {"cursor": json.dumps(self._begun.told())}
 
     def load_state_dict(self, state: Cursor | Mapping[str, Any]) -> None:
         """
-        Take the cursor back that `checkpoint` gave, out of the checkpoint that is loaded.
+        Take the cursor back that `checkpoint` or `state_dict` gave, out of what is loaded.
 
         Raises:
             UsageError: samples were used already.
@@ -142,6 +166,11 @@ class StepLedger:
                 "the ledger's cursor is restored after the first sample was used",
                 hint="load the checkpoint before the loop begins",
             )
+        if isinstance(state, Mapping) and isinstance(text := state.get("cursor"), str):
+            if not text:
+                return
+            with suppress(ValueError):  # what cannot be read is told in the ledger
+                state = json.loads(text)
         self._restored = state
         cursor, _ = restored_from(state, strict=False)
         self.committed = self.committed if cursor is None else cursor.step

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from ledger_audit.integrations.carrying import CarryingLedger
-from ledger_audit.integrations.tagging import Describe
+from ledger_audit.integrations.describing import Describe
 
 
 class TorchLedger(CarryingLedger):

@@ -9,7 +9,8 @@ from typing import Any
 from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from ledger_audit.integrations.carrying import CarryingLedger
-from ledger_audit.integrations.tagging import Describe, untagged
+from ledger_audit.integrations.describing import Describe
+from ledger_audit.integrations.tagging import untagged
 
 _STATE = "ledger_audit"
 """Where the cursor is kept among the states of callbacks in trainer_state.json."""
@@ -75,6 +76,8 @@ class _Tracker(TrainerCallback):
         cursor = (state.stateful_callbacks or {}).get(_STATE)
         if cursor is not None:
             self._ledger.load_state_dict(cursor)
+        if state.global_step:
+            self._ledger.restore(of="state", claim=_claim(state))
         self._ledger.committed = state.global_step
 
     def on_epoch_begin(
@@ -118,14 +121,18 @@ class _Tracker(TrainerCallback):
         @functools.wraps(save)
         def saved(*arguments: Any, **options: Any) -> Any:
             state = self._trainer.state
-            names = ("global_step", "epoch", "max_steps", "num_train_epochs", "train_batch_size")
-            claim = {"trainer_state.json": {name: getattr(state, name, None) for name in names}}
             path = os.path.join(self._trainer.args.output_dir, f"checkpoint-{state.global_step}")
-            with self._ledger.checkpoint(claim=claim, path=path) as cursor:
+            with self._ledger.checkpoint(claim=_claim(state), path=path) as cursor:
                 state.stateful_callbacks[_STATE] = cursor
                 return save(*arguments, **options)
 
         return saved
+
+
+def _claim(state: TrainerState) -> dict[str, Any]:
+    """Give what the Trainer computes its position from."""
+    names = ("global_step", "epoch", "max_steps", "num_train_epochs", "train_batch_size")
+    return {"trainer_state.json": {name: getattr(state, name, None) for name in names}}
 
 
 def _updates_of(loader: Any, accumulation: int) -> int | None:

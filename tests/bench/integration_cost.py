@@ -1,7 +1,7 @@
 """
 Times what the torch integration costs a training loop, beside the same loop without it.
 
-    python tests/bench/integration_cost.py [--rounds 20] [--batches 60]
+    python tests/bench/integration_cost.py [--rounds 40] [--batches 20]
 
 docs/benchmarks.md says what is compared, and why that is fair.
 """
@@ -12,7 +12,8 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from operator import sub, truediv
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,6 @@ from ledger_audit import LedgerWriter
 from ledger_audit.integrations.carrying import all_reduce
 from ledger_audit.integrations.reading_ahead import ReadAhead
 from ledger_audit.integrations.torch import TorchLedger
-from ledger_audit.ledger.opening import open_ledger
 
 BARE, LEDGER, AHEAD = WAYS = ("bare", "with a ledger", "with a ledger and ReadAhead")
 WIDTH, ROWS, SLOTS, WORKERS, PREFETCH = 512, 64, 2, 2, 4
@@ -33,10 +33,11 @@ PAUSE = {8: 0.003, 512: 0.012}
 """Rows → seconds that a micro-batch without a model waits, in which its workers get ahead."""
 
 RANKS = 2
-OPENING = 3
-"""Sums with which a guard begins, before it compares its first step."""
+OPENING, EXCHANGED = 3, 10
+"""Sums with which a guard begins, and the integers that it sums for each step."""
 
-GUARDED, PLAIN, SUM = "guarded commit", "unguarded commit", "bare all_reduce"
+GUARDED, PLAIN = "guarded commit", "unguarded commit"
+SUM = f"bare all_reduce of {EXCHANGED} int64"
 
 
 class Rows(Dataset[Any]):
@@ -58,23 +59,22 @@ class Loop:
     def __init__(self, way: str, folder: Path, rows: int, most: int, pause: float | None) -> None:
         self.way, self.folder, self.rows, self.pause = way, folder, rows, pause
         data = Rows(rows * (most + 2 * WORKERS * PREFETCH))
-        sampler: Any = BatchSampler(RandomSampler(data), rows, drop_last=True)
-        sampler = ReadAhead(sampler) if way == AHEAD else sampler
+        drawn: Any = BatchSampler(RandomSampler(data), rows, drop_last=True)
+        drawn = ReadAhead(drawn) if way == AHEAD else drawn
         loader = DataLoader(
-            data, batch_sampler=sampler, num_workers=WORKERS, prefetch_factor=PREFETCH
+            data, batch_sampler=drawn, num_workers=WORKERS, prefetch_factor=PREFETCH
         )
-        layers = [torch.nn.Linear(WIDTH, WIDTH), torch.nn.ReLU()] * (3 if pause is None else 0)
+        layer = [torch.nn.Linear(WIDTH, WIDTH), torch.nn.ReLU()]
+        layers = layer * (3 if pause is None else 0)  # one layer, applied three times
         self.model = torch.nn.Sequential(*layers, torch.nn.Linear(WIDTH, 1))
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=1e-4)
         self.ledger = None
         if way != BARE:
             self.ledger = TorchLedger(
-                folder, loader, optimizer=self.optimizer, accumulation=SLOTS, attempt="a"
+                folder, loader, optimizer=self.optimizer, attempt="a", strict=True
             )
         self.batches = iter(loader) if self.ledger is None else self.ledger.batches(epoch=0)
-        self.rounds: list[float] = []
-        self.nexts: list[float] = []
-        self.steps: list[float] = []
+        self.rounds, self.nexts, self.steps = (list[float]() for _ in range(3))
 
     def run(self, count: int) -> None:
         """Train on so many micro-batches; keep the time of one, of next() and of step()."""
@@ -93,11 +93,6 @@ class Loop:
                 self.optimizer.zero_grad()
         self.rounds.append((time.perf_counter() - began) / count)
 
-    def forget(self) -> None:
-        """Drop what was timed while all was warming up."""
-        for timed in (self.rounds, self.nexts, self.steps):
-            timed.clear()
-
     def close(self, count: int) -> None:
         """
         End the loop and its workers.
@@ -105,12 +100,14 @@ class Loop:
         Raises:
             AssertionError: the ledger does not hold every row of so many micro-batches.
         """
+        from ledger_audit.ledger.opening import open_ledger  # noqa: PLC0415  # a guard loads Polars
+
         del self.batches
         if self.ledger is not None:
             self.ledger.close()
             records, events, *_ = open_ledger([self.folder]).everything("a")
-            assert records["stage"].null_count() == count * self.rows
-            assert events.filter(kind="commit").height == count // SLOTS
+            found = records["stage"].null_count(), events.filter(kind="commit").height
+            assert found == (count * self.rows, count // SLOTS)
 
 
 def loops(folder: Path, rows: int, rounds: int, batches: int, pause: float | None) -> list[Loop]:
@@ -122,69 +119,70 @@ def loops(folder: Path, rows: int, rounds: int, batches: int, pause: float | Non
             found[(turn + at) % len(found)].run(batches)
         if turn == 0:
             for loop in found:
-                loop.forget()
+                for timed in (loop.rounds, loop.nexts, loop.steps):
+                    timed.clear()  # all was warming up
     for loop in found:
         loop.close(count)
     return found
 
 
-def guarded(rank: int, folder: Path, rounds: int, steps: int) -> None:
+def opened(folder: Path, attempt: str, **options: Any) -> LedgerWriter:
+    """Begin an attempt of this rank."""
+    place = {"rank": dist.get_rank(), "world_size": RANKS, "attempt": attempt}
+    return LedgerWriter(folder / "ledger", **place, strict=True, **options)
+
+
+def use(writer: LedgerWriter, step: int) -> None:
+    """Record what this rank uses for a step."""
+    for slot in range(SLOTS):
+        first = ((step * SLOTS + slot) * RANKS + writer.rank) * ROWS
+        writer.record(step, slot, list(range(first, first + ROWS)))
+
+
+def redo(acts: dict[str, Callable[[int], Any]], step: int) -> dict[str, float]:
+    """Time what is done for a step, one act after the other, each begun by all ranks at once."""
+    took = {}
+    for at in range(len(acts)):
+        name = list(acts)[(step + at) % len(acts)]
+        dist.barrier()
+        began = time.perf_counter()
+        acts[name](step)
+        took[name] = time.perf_counter() - began
+    return took
+
+
+def play(rank: int, folder: Path, rounds: int, steps: int) -> None:
     """Play one rank: resume the same dead attempt again and again, with a guard and without."""
     torch.set_num_threads(1)
     meeting = f"file://{folder / 'meeting'}"
     dist.init_process_group("gloo", init_method=meeting, rank=rank, world_size=RANKS)
-    lengths: list[int] = []
-    reduce = all_reduce()
-
-    def counted(values: list[int]) -> Sequence[int]:
-        lengths.append(len(values))
-        return reduce(values)
-
-    def opened(attempt: str, **options: Any) -> LedgerWriter:
-        place = {"rank": rank, "world_size": RANKS, "attempt": attempt, "strict": True}
-        return LedgerWriter(folder / "ledger", **place, **options)
-
-    def use(writer: LedgerWriter, step: int) -> None:
-        for slot in range(SLOTS):
-            first = ((step * SLOTS + slot) * RANKS + rank) * ROWS
-            writer.record(step, slot, list(range(first, first + ROWS)))
-
-    dead = opened("dead")
+    dead = opened(folder, "dead")
     with dead.checkpoint(0) as cursor:
         pass
     for step in range(1, steps + 1):
         use(dead, step)
         dead.commit(step)
-    took: dict[str, list[float]] = {name: [] for name in (GUARDED, PLAIN, SUM, "opening")}
+    lengths: list[int] = []
+    total = torch.zeros(EXCHANGED, dtype=torch.int64)
+
+    def counted(values: list[int]) -> Any:
+        lengths.append(len(values))
+        return all_reduce(values)
+
+    took: list[dict[str, float]] = []
     for turn in range(rounds):
         dist.barrier()
-        writers = [
-            opened(f"g{turn}", restored=cursor, guard="stop", all_reduce=counted),
-            opened(f"p{turn}", restored=cursor),
-        ]
+        guarded = opened(folder, f"g{turn}", restored=cursor, guard="stop", all_reduce=counted)
+        plain = opened(folder, f"p{turn}", restored=cursor)
+        acts = {GUARDED: guarded.commit, PLAIN: plain.commit, SUM: lambda _: dist.all_reduce(total)}
         for step in range(1, steps + 1):
-            for writer in writers:
-                use(writer, step)
-            numbers = torch.zeros(lengths[-1] if lengths else 1, dtype=torch.int64)
-            acts: list[tuple[str, Callable[[], Any]]] = [
-                (GUARDED, lambda s=step: writers[0].commit(s)),
-                (PLAIN, lambda s=step: writers[1].commit(s)),
-                (SUM, lambda n=numbers: dist.all_reduce(n)),
-            ]
-            for at in range(len(acts)):
-                name, act = acts[(step + at) % len(acts)]
-                dist.barrier()
-                began = time.perf_counter()
-                act()
-                lasted = time.perf_counter() - began
-                if step > 1:
-                    took[name].append(lasted)
-                elif name == GUARDED:
-                    took["opening"].append(lasted)
-        for writer in writers:
-            writer.close()
-    assert len(lengths) == rounds * (OPENING + steps), "not every step was compared"
-    (folder / f"{rank}.json").write_text(json.dumps({"took": took, "numbers": lengths[-1]}))
+            use(guarded, step)
+            use(plain, step)
+            took.append(redo(acts, step))
+        guarded.close()
+        plain.close()
+    assert (rounds * (OPENING + steps), EXCHANGED) == (len(lengths), lengths[-1])
+    (folder / f"{rank}.json").write_text(json.dumps(took))
     dist.destroy_process_group()
 
 
@@ -194,19 +192,16 @@ def say(text: str) -> None:
     sys.stdout.flush()
 
 
-def _ratio(loop: Loop, bare: Loop) -> float:
-    """Give the median of the ratios to the bare loop, each within one round."""
-    return statistics.median(a / b for a, b in zip(loop.rounds, bare.rounds, strict=True))
-
-
 def tell_loops(folder: Path, rounds: int, batches: int) -> None:
     """Print what a micro-batch takes where a model is trained."""
-    say("| loop | median ms a micro-batch | least ms | ratio to bare |")
-    say("|---|---|---|---|")
-    found = loops(folder / "trained", ROWS, rounds, batches, None)
+    say("| loop | median ms a micro-batch | least ms | ratio to bare | files of samples |")
+    say("|---|---|---|---|---|")
+    found = loops(folder, ROWS, rounds, batches, None)
     for loop in found:
         middle, least = (1e3 * pick(loop.rounds) for pick in (statistics.median, min))
-        say(f"| {loop.way} | {middle:.2f} | {least:.2f} | {_ratio(loop, found[0]):.3f} |")
+        files = len(list(loop.folder.rglob("samples-*"))) or ""
+        ratio = statistics.median(map(truediv, loop.rounds, found[0].rounds))
+        say(f"| {loop.way} | {middle:.2f} | {least:.2f} | {ratio:.3f} | {files} |")
 
 
 def tell_step_path(folder: Path, rounds: int, batches: int) -> None:
@@ -214,38 +209,35 @@ def tell_step_path(folder: Path, rounds: int, batches: int) -> None:
     say("\n| rows | loop | µs next(batches) | µs optimizer.step() | µs added to a micro-batch |")
     say("|---|---|---|---|---|")
     for rows, pause in PAUSE.items():
-        bare: tuple[float, ...] | None = None
-        for loop in loops(folder / str(rows), rows, rounds, batches, pause):
+        found = loops(folder / str(rows), rows, rounds, batches, pause)
+        for loop in found:
             asked, stepped = (1e6 * statistics.median(one) for one in (loop.nexts, loop.steps))
-            bare = bare or (asked, stepped)
-            added = asked - bare[0] + (stepped - bare[1]) / SLOTS
+            pairs = (loop.nexts, found[0].nexts), (loop.steps, found[0].steps)  # of one round
+            more = [1e6 * statistics.median(map(sub, *pair)) for pair in pairs]
+            added = more[0] + more[1] / SLOTS
             say(f"| {rows} | {loop.way} | {asked:.0f} | {stepped:.0f} | {added:.0f} |")
 
 
 def tell_guard(folder: Path, rounds: int, steps: int) -> None:
     """Print what a commit takes while two ranks redo what was rolled back."""
     folder.mkdir()
-    mp.spawn(guarded, (folder, rounds, steps), nprocs=RANKS)
+    mp.spawn(play, (folder, rounds, steps), nprocs=RANKS)
     ranks = [json.loads((folder / f"{rank}.json").read_text()) for rank in range(RANKS)]
-    took = {
-        name: [one for rank in ranks for one in rank["took"][name]] for name in ranks[0]["took"]
-    }
-    middles = {name: 1e6 * statistics.median(took[name]) for name in (GUARDED, PLAIN, SUM)}
+    later = [one for took in ranks for at, one in enumerate(took) if at % steps]
+    middles = {name: 1e6 * statistics.median(one[name] for one in later) for name in later[0]}
     say("\n| two ranks | median µs | ratio to all_reduce |")
     say("|---|---|---|")
-    for name, middle in middles.items():
-        what = f"{name} of {ranks[0]['numbers']} int64" if name == SUM else name
-        say(f"| {what} | {middle:.0f} | {middle / middles[SUM]:.2f} |")
-    first, *later = ranks[0]["took"]["opening"]
-    again = f", {1e3 * statistics.median(later):.0f} ms in a process that did before" * bool(later)
-    say(f"\nthe first guarded commit reads {steps} steps: {1e3 * first:.0f} ms{again}")
+    for name in (GUARDED, PLAIN, SUM):
+        say(f"| {name} | {middles[name]:.0f} | {middles[name] / middles[SUM]:.2f} |")
+    first = 1e3 * ranks[0][0][GUARDED]
+    say(f"\nthe first guarded commit loads Polars and reads {steps} steps: {first:.0f} ms")
 
 
 def main() -> None:
     """Print all three tables."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=20)
-    parser.add_argument("--batches", type=int, default=60, help="micro-batches a round, even")
+    parser.add_argument("--rounds", type=int, default=40)
+    parser.add_argument("--batches", type=int, default=20, help="micro-batches a round, even")
     options = parser.parse_args()
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as scratch:

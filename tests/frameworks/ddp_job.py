@@ -1,5 +1,5 @@
 """
-Trains on four ranks, and resumes in the way that its fault says: `ddp_job.py FOLDER FAULT GUARD`.
+Trains on several ranks, resumes in the way of its fault: `ddp_job.py FOLDER FAULT GUARD`.
 
 The model's inputs begin with the index of the sample. FAULT is one of FAULTS; a first launch knows
 none of them.
@@ -27,7 +27,9 @@ FAULTS = (
     "half-copied",
     "half-right",
 )
-SAMPLES, ROWS, SLOTS, EPOCHS, EVERY = 123, 2, 2, 2, 5
+SAMPLES, ROWS, EPOCHS, EVERY = 123, 2, 2, 5
+PER_STEP = 16
+"""Samples of a step, however many ranks there are."""
 
 
 class Indices(Dataset[Any]):
@@ -60,8 +62,9 @@ def main(folder: Path, fault: str, guard: str) -> None:
     """Train, save every few steps, and go on from what was saved last."""
     dist.init_process_group("gloo")
     rank, ranks = dist.get_rank(), dist.get_world_size()
+    slots = PER_STEP // (ROWS * ranks)
     saved = folder / f"checkpoint-{rank}.pt"
-    state = {"step": 0, "epoch": 0, "batches": 0, "position": 0, "ledger": None}
+    state = {"step": 0, "epoch": 0, "batches": 0, "ranks": ranks, "position": 0, "ledger": None}
     if saved.exists():
         state = torch.load(saved)
     else:
@@ -81,7 +84,7 @@ def main(folder: Path, fault: str, guard: str) -> None:
         folder / "ledger",
         loader,
         optimizer=optimizer,
-        accumulation=SLOTS,
+        accumulation=slots,
         restored=state["ledger"],
         fingerprint=known,
         guard=guard,
@@ -91,7 +94,8 @@ def main(folder: Path, fault: str, guard: str) -> None:
     for epoch in range(state["epoch"], EPOCHS):
         if fault != "epoch-not-set":
             dealt.set_epoch(epoch)
-        used = state["batches"] if epoch == state["epoch"] and not restarts else 0
+        used = state["batches"] * state["ranks"] // ranks
+        used = used if epoch == state["epoch"] and not restarts else 0
         if fault == "prefetched-position" and epoch == state["epoch"]:
             sampler.start = state["position"]
             batches = iter(loader)
@@ -99,13 +103,13 @@ def main(folder: Path, fault: str, guard: str) -> None:
             batches = itertools.islice(loader, used, None)
         for batch, inputs in enumerate(ledger.batches(batches, epoch=epoch), used + 1):
             model(inputs).mean().backward()
-            if batch % SLOTS and batch < len(loader):
+            if batch % slots and batch < len(loader):
                 continue
             optimizer.step()
             optimizer.zero_grad()
             step += 1
             if step % EVERY == 0:
-                position = {"step": step, "epoch": epoch, "batches": batch}
+                position = {"step": step, "epoch": epoch, "batches": batch, "ranks": ranks}
                 claim = {"epoch": epoch, "rank_epoch_samples": batch * ROWS, "unit": "records"}
                 with ledger.checkpoint(claim=claim, path=saved) as cursor:
                     told = {**position, "position": sampler.position, "ledger": cursor}

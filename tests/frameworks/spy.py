@@ -36,7 +36,7 @@ class Spy:
 
 def spy_on_torch(spy: Spy) -> None:
     """See the inputs of every linear layer that trains; the models here have one."""
-    import torch  # noqa: PLC0415  # the plain loop is run where there is none
+    import torch
 
     def hook(module: Any, inputs: Any) -> None:
         if isinstance(module, torch.nn.Linear) and module.training:
@@ -68,6 +68,9 @@ def main() -> None:
     else:
         spy_on_torch(spy)
         runpy.run_path(script, run_name="__main__")
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)  # the script is over; what gloo's threads do at the interpreter's end is not ours
 
 
 if __name__ == "__main__":

@@ -51,11 +51,14 @@ def resumed(killed: Path, tmp_path: Path) -> Resume:
     """Give what resumes a copy of the killed job; exit code, errors and folder come back."""
 
     def resume(
-        fault: str, guard: str = "stop", before: Callable[[Path], object] = bool
+        fault: str,
+        guard: str = "stop",
+        before: Callable[[Path], object] = bool,
+        ranks: int = 4,
     ) -> tuple[int, str, Path]:
         folder = shutil.copytree(killed, tmp_path / "run")
         before(folder)
-        ran = launch(4, JOB, folder, fault, guard)
+        ran = launch(ranks, JOB, folder, fault, guard)
         return ran.returncode, ran.stderr, folder
 
     return resume
@@ -103,6 +106,21 @@ def test_a_warned_job_goes_on(resumed: Resume) -> None:
     assert 1 == problem.count("guard: step 11 is not the one that the failure rolled back")
     assert {16} == _last_steps(folder / "ledger")
     assert 1 == ledger_audit("diff", folder / "ledger").code
+
+
+@pytest.mark.parametrize(
+    ("fault", "stops", "last"), [("right", 0, 16), ("iterator-restarted", 2, SAVED + 1)]
+)
+def test_half_the_ranks_are_judged_as_well(
+    fault: str, stops: int, last: int, resumed: Resume
+) -> None:
+    """With twice the accumulation a step has the same samples; the digests' sum says so."""
+    _, problem, folder = resumed(fault, ranks=2)
+    diff = ledger_audit("diff", folder / "ledger", "--format", "json")
+
+    assert stops == problem.count("DivergedError: step 11 is not the one")
+    assert {last} == _last_steps(folder / "ledger")
+    assert ("broken" if stops else "continuous") == diff.report["verdict"]
 
 
 @pytest.mark.parametrize("fault", ["right", "iterator-restarted"])
