@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ledger_audit.continuity.checkpoints.around import with_claims
+from ledger_audit.continuity.causes.around import explained, with_reasons
 from ledger_audit.continuity.conclusion import conclude, with_forbidden
 from ledger_audit.continuity.contract import DIFF, GATE, Contract
 from ledger_audit.continuity.judging import judge, judge_by_control
@@ -43,7 +43,7 @@ def diff(
         awaited = reading.awaited if index == chosen[-1] else None
         reading_of = replace(reading, awaited=awaited)
         resume = judge(source, index, contract, reading_of, forbidden)
-        resumes.append(with_claims(resume, source, index, source.archive))
+        resumes.append(with_reasons(resume, source, index, source.archive))
     inputs = {"ledger": [str(root) for root in roots]}
     report = conclude("diff", inputs, source.lineage, resumes, contract, reading)
     return with_forbidden(report, forbidden, contract)
@@ -62,7 +62,8 @@ def diff_windows(
     contract = contract.of_stream(reading.stream)
     source = open_windows(pre, post, checkpoint_step, reading)
     forbidden = forbidden_in(source, contract, tell)
-    resumes = [judge(source, 1, contract, replace(reading, full=True), forbidden)]
+    judged = judge(source, 1, contract, replace(reading, full=True), forbidden)
+    resumes = [explained(judged, source, 1)]
     inputs = {"pre": str(pre), "post": str(post), "checkpoint_step": checkpoint_step}
     report = conclude("diff", inputs, source.lineage, resumes, contract, reading)
     return with_forbidden(report, forbidden, contract)
@@ -84,7 +85,7 @@ def gate(
     tell(f"comparing whole streams, then {len(chosen)} resumes")
     stream, judged = judge_by_control(expected, source, chosen, contract, forbidden)
     resumes = [
-        with_claims(resume, source, index, source.archive)
+        with_reasons(resume, source, index, source.archive)
         for resume, index in zip(judged, chosen, strict=True)
     ]
     inputs = {

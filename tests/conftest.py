@@ -28,3 +28,9 @@ def _plain_surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
     """No variable of the machine may change a report."""
     for name in ("CI", "NO_COLOR", "FORCE_COLOR", "COLUMNS", "GITHUB_ACTIONS", "TERM"):
         monkeypatch.delenv(name, raising=False)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Suites that import a framework are looked at only by `-m frameworks`, and fail without it."""
+    is_asked = config.option.markexpr == "frameworks"
+    return True if collection_path.name == "frameworks" and not is_asked else None

@@ -8,6 +8,7 @@ import polars as pl
 from ledger_audit.continuity import limits as limit_rules
 from ledger_audit.continuity.align import align
 from ledger_audit.continuity.beside import remarks
+from ledger_audit.continuity.causes.clues import clues_of
 from ledger_audit.continuity.circumstances import Circumstances
 from ledger_audit.continuity.classify import Classified, classify
 from ledger_audit.continuity.clauses import Evidence, judge
@@ -75,6 +76,9 @@ class Audited:
             self.report,
             picture=draw(windows, self.classified, self.disordered),
             first_place=first_place(self.classified, self.facts, self.report.positions),
+            clues=clues_of(self.facts, self.classified)
+            if self.report.verdict == Verdict.BROKEN
+            else None,
         )
 
     @property

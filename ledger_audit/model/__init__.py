@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal
 
+from ledger_audit.model.causes import Cause, Clues
 from ledger_audit.model.claims import ClaimPair
 from ledger_audit.model.fingerprints import FingerprintFacts
 from ledger_audit.model.forbidden import Forbidden
@@ -278,6 +279,10 @@ class Resume:
     """First and last step of the window that was read; null: everything was."""
     first_divergence: int | None = None
     """Only of a whole stream: the first step that differs from the control."""
+    clues: Clues | None = None
+    """What causes are named from; not told."""
+    causes: tuple[Cause, ...] = ()
+    """Why it did not continue, the surest first; none of a resume that is right."""
 
 
 @dataclass(frozen=True)

@@ -57,3 +57,5 @@ class ClaimPair:
     """The ranks that it is about; none: of all of them, or nobody says it."""
     text: str
     """One plain sentence."""
+    ahead: int | None = None
+    """Of the saved claim: how many sequences a resume from it would skip; negative: replay."""

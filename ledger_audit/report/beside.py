@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ledger_audit.model import Resume
+from ledger_audit.model.causes import Cause
 from ledger_audit.model.fingerprints import Change, FingerprintFacts
 from ledger_audit.model.forbidden import Forbidden, ForbiddenHits, ForbiddenList
 from ledger_audit.printable import counted, printable, quoted, ranges_of, several
@@ -25,7 +26,9 @@ _EFFECTS = {"yes": "can change the order", "unknown": "may change the order", "n
 
 
 def beside(resume: Resume) -> Iterator[RenderableType]:
-    """Set claims and fingerprints of a resume, if they tell anything."""
+    """Set causes, claims and fingerprints of a resume, if they tell anything."""
+    if resume.causes:
+        yield _causes(resume.causes)
     compared = [one for one in resume.claims if one.agreement != "not-compared"]
     if compared:
         grid = columns_of_three()
@@ -39,6 +42,17 @@ def beside(resume: Resume) -> Iterator[RenderableType]:
         for name, what, text in told:
             grid.add_row(Text(printable(name)), Text(what), Text(printable(text)))
         yield grid
+
+
+def _causes(causes: tuple[Cause, ...]) -> Table:
+    grid = columns_of_three()
+    for one in causes:
+        when = ", before the failure already" if one.is_older else ""
+        grid.add_row(Text(one.code), Text(one.confidence), Text(f"{one.title}{when}"))
+        grid.add_row("", "", Text(printable(one.evidence)))
+        for other in one.alternatives if one is causes[0] else ():
+            grid.add_row("", "or", Text(f"{other.code}: {other.decided_by} would decide"))
+    return grid
 
 
 def columns_of_three() -> Table:

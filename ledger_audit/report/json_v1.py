@@ -22,6 +22,7 @@ from ledger_audit.model import (
     Report,
     Resume,
 )
+from ledger_audit.model.causes import Cause
 from ledger_audit.report.json_beside import beside, forbidden
 from ledger_audit.report.json_text import pairs, text_of
 
@@ -114,8 +115,20 @@ def _resume(resume: Resume) -> dict[str, Any]:
         "findings": [_finding(finding) for finding in resume.findings],
         "draws": None if resume.draws is None else asdict(resume.draws),
         **beside(resume),
-        "causes": [],
+        "causes": [_cause(cause) for cause in resume.causes],
         "limits": [_limit(limit) for limit in resume.limits],
+    }
+
+
+def _cause(cause: Cause) -> dict[str, Any]:
+    return {
+        "code": cause.code,
+        "title": cause.title,
+        "confidence": cause.confidence,
+        "evidence": cause.evidence,
+        "remedy": cause.remedy,
+        "alternatives": [asdict(one) for one in cause.alternatives],
+        "before_failure": cause.is_older,
     }
 
 

@@ -154,3 +154,17 @@ def of_source(damage: SourceDamage) -> str:
         f"{name}: {damage.replayed:,} of {counted(damage.resumed, 'resumed record')} replayed, "
         f"{damage.skipped:,} skipped"
     )
+
+
+def first_cause(report: Report) -> list[tuple[str, str]]:
+    """Say why the stream did not continue, and what to do, as far as it is known."""
+    judged = worst_of(report)
+    causes = () if judged is None else judged.causes
+    if not causes:
+        return []
+    one = causes[0]
+    also = f" (or {', '.join(each.code for each in one.alternatives)})" if one.alternatives else ""
+    return [
+        ("cause", f"{one.code}, {one.confidence}{also}: {one.evidence}"),
+        ("remedy", one.remedy),
+    ]

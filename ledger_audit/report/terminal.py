@@ -100,6 +100,7 @@ def _decision(decision: Decision, report: Report) -> Iterator[RenderableType]:
     judged = [*report.resumes, *([] if report.stream is None else [report.stream])]
     if judged:
         rows.append(("damage", phrases.damage_of(decision)))
+    rows += phrases.first_cause(report)
     if decision.safe_checkpoint is not None:
         attempt, step = decision.safe_checkpoint
         rows.append(("safe", f"the checkpoint at step {step} of attempt {attempt}"))

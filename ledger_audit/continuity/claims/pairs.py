@@ -58,7 +58,8 @@ def uncounted(
 
 def _saved_ledger(saved: Mapping[int, object], tally: Tally) -> ClaimPair:
     facts = compare({rank: read_claim(state) for rank, state in saved.items()}, tally)
-    return ClaimPair("saved-ledger", facts.agreement, closed_ranges(saved), facts.text)
+    agreement, ranks = facts.agreement, closed_ranges(saved)
+    return ClaimPair("saved-ledger", agreement, ranks, facts.text, facts.ahead)
 
 
 def _saved_restored(

@@ -1,0 +1,111 @@
+"""What the causes of one resume are named from: its report, its clues, and what is around it."""
+
+from dataclasses import dataclass
+
+from ledger_audit.model import Expected, Overlay, Resume, Resumed
+from ledger_audit.model.causes import Clues, Steps
+
+
+@dataclass(frozen=True)
+class Case:
+    """One resume that did not continue."""
+
+    resume: Resume
+    clues: Clues
+    checkpoints: tuple[int, ...] = ()
+    """Steps of all other checkpoints of the lineage."""
+    earlier: tuple[int, ...] = ()
+    """Steps from which the lineage was resumed before."""
+    voids: int = 0
+    """Updates that were thrown away before the checkpoint."""
+    loaders: tuple[int, int] | None = None
+    """Workers and prefetched batches of each rank's loader, 0 of none; null: not logged."""
+    shuffle_buffer: int | None = None
+    """Samples that a shuffle buffer holds; null: not logged."""
+    claimed_ahead: int | None = None
+    """How far the saved claim is ahead of the committed records; null: it is not known."""
+
+    @property
+    def step(self) -> int:
+        """C."""
+        return self.resume.checkpoint_step
+
+    @property
+    def shift(self) -> int | None:
+        """D: records from where the stream should go on to where it does; null: not known."""
+        if self.resume.first_place is not None:
+            return self.resume.first_place
+        begins, consumed = self.clues.begins_at, self.consumed
+        if begins is not None and consumed is not None:
+            return begins - consumed
+        return self.resume.shift.records
+
+    @property
+    def is_all_read(self) -> bool:
+        """Everything before the checkpoint was read."""
+        return self.resume.read_steps is None
+
+    @property
+    def consumed(self) -> int | None:
+        """Used by all committed steps up to the checkpoint; null: not all were read."""
+        return sum(count for _, count in self.clues.before) if self.is_all_read else None
+
+    @property
+    def of_pass(self) -> int | None:
+        """Used in the pass of the checkpoint; null: no epoch is logged, or it was not all read."""
+        return self.clues.of_pass if self.is_all_read or self.clues.is_pass_read else None
+
+    @property
+    def amounts(self) -> tuple[tuple[int, str], ...]:
+        """What was used before the checkpoint, of the run and of its pass, and since when."""
+        since = ((self.consumed, "since the run began"), (self.of_pass, "in this pass"))
+        return tuple((amount, told) for amount, told in since if amount)
+
+    @property
+    def batch(self) -> int | None:
+        """G: records of the last committed step, or of the first expected."""
+        return _usual(self.clues.before or self.clues.ahead)
+
+    @property
+    def batch_now(self) -> int | None:
+        """G of the resumed attempt."""
+        return _usual(self.clues.now)
+
+    def since(self, step: int) -> int | None:
+        """Count the records of the committed steps after a step; null: they were not all read."""
+        steps = [one for one, _ in self.clues.before]
+        if step > self.step or not steps or (step < min(steps) - 1 and not self.is_all_read):
+            return None
+        return sum(count for at, count in self.clues.before if at > step)
+
+    def amount(self, outcome: Resumed | Expected) -> int:
+        """Count the records with an outcome."""
+        if isinstance(outcome, Resumed):
+            return self.resume.resumed[outcome].records
+        return self.resume.expected[outcome].records
+
+    @property
+    def is_even(self) -> bool:
+        """All ranks are shifted, by as much."""
+        shifts = self.resume.shift.by_rank
+        return len(shifts) == self.clues.deal.ranks and len(set(shifts.values())) == 1
+
+    @property
+    def is_disordered(self) -> bool:
+        """Records come in another order."""
+        found = self.resume.overlays.get(Overlay.OUT_OF_ORDER)
+        return found is not None and found.records > 0
+
+    def changed(self, *keys: str) -> tuple[str, ...]:
+        """Name the keys of the fingerprint, of these, that changed with the resume."""
+        facts = self.resume.fingerprints
+        changes = () if facts is None else facts.changes
+        return tuple(
+            one.key for one in changes if one.is_compared and one.key.split(".")[0] in keys
+        )
+
+
+def _usual(steps: Steps) -> int | None:
+    """Give how many records a step has, most often."""
+    counts = [count for _, count in steps]
+    return max(sorted(set(counts)), key=counts.count) if counts else None

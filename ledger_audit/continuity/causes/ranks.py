@@ -1,0 +1,54 @@
+"""Causes that lie in how ranks and workers go on with their shares."""
+
+from ledger_audit.continuity.causes.case import Case
+from ledger_audit.continuity.causes.position import Found
+from ledger_audit.model import Expected, Overlay, Resumed
+
+
+def rank_cursor_shared(case: Case) -> Found:
+    """Several ranks go on with one rank's lane."""
+    lanes = case.clues.lanes
+    shared = {rank: lane for rank, lane in lanes.items() if lane not in lanes}
+    if not shared or case.clues.deal.ranks != case.clues.deal_now.ranks:
+        return None
+    if not (case.amount(Resumed.DUPLICATED) or case.amount(Expected.SKIPPED)):
+        return None
+    told = ", ".join(f"rank {rank} goes on with rank {lane}'s" for rank, lane in shared.items())
+    return "proven", f"{told}, and its own samples are not used"
+
+
+def ranks_swapped(case: Case) -> Found:
+    """Every sample comes at its step, on another rank."""
+    misplaced = case.resume.overlays.get(Overlay.MISPLACED)
+    lanes = case.clues.lanes
+    if misplaced is None or not misplaced.records or not lanes:
+        return None
+    if set(lanes) != set(lanes.values()) or case.clues.deal.ranks != case.clues.deal_now.ranks:
+        return None
+    told = ", ".join(f"rank {rank} has rank {lane}'s" for rank, lane in lanes.items())
+    return "proven", told
+
+
+def rank_cursor_stale(case: Case) -> Found:
+    """One rank's lane is shifted, and the others are right."""
+    shifts = {rank: shift for rank, shift in case.resume.shift.by_rank.items() if shift}
+    ranks = case.clues.deal.ranks
+    if case.clues.lanes:
+        return None
+    if not shifts or len(shifts) * 2 > ranks or case.amount(Resumed.UNEXPECTED):
+        return None
+    told = ", ".join(f"rank {rank} by {shift:+}" for rank, shift in shifts.items())
+    return "likely", f"{told} records; the other {ranks - len(shifts)} ranks are right"
+
+
+def resharded_wrongly(case: Case) -> Found:
+    """The number of ranks changed, and shares of the old ones are lost or read twice."""
+    before, now = case.clues.deal.ranks, case.clues.deal_now.ranks
+    lost, twice = case.amount(Expected.SKIPPED), case.amount(Resumed.DUPLICATED)
+    twice += case.amount(Resumed.REPLAYED)
+    if before == now or not (lost or twice):
+        return None
+    return "likely", (
+        f"{before} ranks became {now}; {lost} records that were due are skipped, {twice} are used "
+        f"again"
+    )
