@@ -22,7 +22,7 @@ COMMANDS = {
     "init": "Write a contract from what a ledger shows, with a comment on every term.",
     "show": "Show the records around a resume, rank by slot, as they are.",
     "checkpoints": "Say of every checkpoint what it is worth, and which one to resume from.",
-    "explain": "Say of a cause what it is, how the ledger shows it, and how to fix it.",
+    "explain": "Say what a cause, an outcome or a limit is; of a cause, how to fix it.",
     "preflight": "Say what could be proven if the job died now, and what is missing for the rest.",
     "seal": "Recover and seal what dead writers left, and merge small files.",
     "convert": "Write a log of any readable format as a ledger, and list what it does not tell.",

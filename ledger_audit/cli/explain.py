@@ -1,4 +1,4 @@
-"""`ledger-audit explain`: the page of a cause, for who reads its name in a report."""
+"""`ledger-audit explain`: what a cause, an outcome or a limit is, for who reads its name."""
 
 from difflib import get_close_matches
 
@@ -13,22 +13,24 @@ from ledger_audit.printable import quoted
 @click.argument("slug", required=False)
 def explain(slug: str | None) -> int:
     """
-    Say of the cause SLUG what it is, how the ledger shows it, and how to fix it.
+    Say what the cause, outcome or limit SLUG is.
 
-    Also why it matters, and what looks alike. Without SLUG, list all causes.
+    Of a cause also why it matters, how the ledger shows it, how to fix it, and what looks alike.
+    Without SLUG, list all.
     """
-    from ledger_audit.explained import causes, page
+    from ledger_audit.explained import names, pages
 
-    known = causes()
+    known = list(names())
     if slug is None:
-        width = max(map(len, known))
-        say("".join(f"{name:{width}}  {told['title']}\n" for name, told in known.items()))
+        width = max(len(name) for _, name, _ in known)
+        say("".join(f"{kind:8}{name:{width}}  {told}\n" for kind, name, told in known))
         return ExitCode.CONTINUOUS
-    if slug not in known:
-        near = get_close_matches(slug, known, n=1)
+    found = pages(slug)
+    if not found:
+        near = get_close_matches(slug, [name for _, name, _ in known], n=1)
         raise UsageError(
-            f"{quoted(slug)} is no cause that is known",
-            hint=f"did you mean {near[0]}?" if near else "`ledger-audit explain` lists all causes",
+            f"{quoted(slug)} is no cause, outcome or limit",
+            hint=f"did you mean {near[0]}?" if near else "`ledger-audit explain` lists them all",
         )
-    say(page(slug))
+    say("\n".join(found))
     return ExitCode.CONTINUOUS

@@ -1,26 +1,60 @@
-"""The texts that explain causes, for reports, for `explain` and for the pages of the documents."""
+"""The texts that explain causes, outcomes and limits: for reports, for `explain`, for the pages."""
 
+import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import resources
+
+KINDS = ("outcomes", "limits")
+"""What is explained in sections of one page."""
+
+_SECTION = re.compile(r"^## `([a-z-]+)`\n+(.*?)(?=^#|\Z)", re.MULTILINE | re.DOTALL)
 
 
 @cache
 def causes() -> Mapping[str, Mapping[str, str]]:
     """Give slug → title, what, why, shows, fix, alike, remedy, in the order of the documents."""
-    text = resources.files(__name__).joinpath("causes.toml").read_text(encoding="utf-8")
-    return tomllib.loads(text)
+    return tomllib.loads(text_of("causes.toml"))
+
+
+@cache
+def sections(kind: str) -> Mapping[str, str]:
+    """Give slug → what its section says, of `outcomes` or `limits`."""
+    return {slug: text.strip() for slug, text in _SECTION.findall(text_of(f"{kind}.md"))}
+
+
+def text_of(name: str) -> str:
+    """Read a text of this folder."""
+    return resources.files(__name__).joinpath(name).read_text(encoding="utf-8")
+
+
+def names() -> Iterator[tuple[str, str, str]]:
+    """Give kind, slug and first sentence of everything that is explained."""
+    for slug, told in causes().items():
+        yield "cause", slug, told["title"]
+    for kind in KINDS:
+        for slug, text in sections(kind).items():
+            yield kind.removesuffix("s"), slug, text.splitlines()[0]
+
+
+def pages(slug: str) -> list[str]:
+    """Give what is told of a slug, as Markdown; a slug may be of several kinds, or of none."""
+    found = [page(slug)] if slug in causes() else []
+    for kind in KINDS:
+        if slug in sections(kind):
+            found.append(f"# {kind.removesuffix('s').title()} `{slug}`\n\n{sections(kind)[slug]}\n")
+    return found
 
 
 def page(slug: str) -> str:
     """Give the page of a cause, as Markdown."""
     told = causes()[slug]
-    parts = [f"# {told['title'].rstrip('.')}", f"`{slug}`", told["what"], *_sections(told)]
+    parts = [f"# {told['title'].rstrip('.')}", f"`{slug}`", told["what"], *_parts(told)]
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
 
-def _sections(told: Mapping[str, str]) -> list[str]:
+def _parts(told: Mapping[str, str]) -> list[str]:
     return [
         f"## {title}\n\n{told[key].strip()}"
         for key, title in (
