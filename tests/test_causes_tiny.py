@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cause_matrix import first_causes
 from conftest import FIXTURES
+from faults import FAULTS
 from running import ledger_audit
 from tiny import Line, attempt, dealt, write
 
@@ -179,3 +181,17 @@ def test_ids_that_name_several_samples_are_suspected() -> None:
     assert sign(Case(resume, resume.clues)) is None
     told = sign(Case(replace(resume, limits=(suspected,)), resume.clues))
     assert ("likely", "ids repeat in shards") == told
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_the_clean_twin_of_a_random_job_has_no_cause(fault: str) -> None:
+    """Whatever its world, its recipe and its log are."""
+    assert [] == [one for seed in range(2) for one in first_causes(fault, seed, clean=True)]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_half_a_group_that_a_random_job_lost_is_named(seed: int) -> None:
+    """Whatever the number of ranks, slots and rows."""
+    named = first_causes("partial-accumulation", seed, clean=False)
+
+    assert set(named) <= {"partial-accumulation-lost"}

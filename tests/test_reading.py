@@ -1,5 +1,6 @@
 """What the archive reads, what it says of what it cannot read, and that it always says it."""
 
+import gc
 import json
 import os
 import random
@@ -18,6 +19,8 @@ from conftest import FIXTURES
 from faults import make
 from native import SAMPLES, read_lines, tables, write_ledger, write_segment
 from running import ledger_audit
+
+from ledger_audit.ledger.lines import Lines
 
 ZOO = FIXTURES / "zoo"
 RUN = ZOO / "torch-ddp-partial-accum"
@@ -380,3 +383,19 @@ def test_the_number_of_threads_changes_no_byte(tmp_path: Path) -> None:
 
     assert texts[0] == texts[1] != b""
     assert texts[2] == texts[3] != b""
+
+
+def test_a_log_that_is_left_in_the_middle_is_closed(tmp_path: Path) -> None:
+    """Whoever stops at a line that is wrong leaves no open file for the collector to find."""
+    path = tmp_path / "log.jsonl"
+    path.write_text("1\n2\n")
+    open_before = len(list(Path("/proc/self/fd").iterdir()))
+    for _ in range(20):
+        lines = iter(Lines(path))
+        next(lines)
+        cycle: list[object] = [lines]
+        cycle.append(cycle)
+        del lines, cycle
+    gc.collect()
+
+    assert open_before == len(list(Path("/proc/self/fd").iterdir()))

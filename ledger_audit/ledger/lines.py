@@ -6,8 +6,10 @@ A packed log is never unpacked as a whole: what is held is one line and a buffer
 
 import gzip
 import io
+import os
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from ledger_audit.errors import UnreadableError
@@ -41,13 +43,24 @@ class Lines:
             UnreadableError: the file cannot be opened, is no gzip, or is damaged inside.
         """
         try:
-            with self.path.open("rb") as raw:
+            with self._opened() as raw:
                 yield from self._packed(raw) if self.is_packed else self._lines(raw)
         except (OSError, zlib.error) as problem:
             raise UnreadableError(
                 f"{self.path}: cannot be read: {problem}",
                 hint="check the file and its permissions, or copy it again",
             ) from problem
+
+    @contextmanager
+    def _opened(self) -> Iterator[io.BufferedReader]:
+        # the handle is ours to close: whoever stops in the middle may leave this to the collector,
+        # which may meet the file first
+        handle = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            with open(handle, "rb", closefd=False) as raw:
+                yield raw
+        finally:
+            os.close(handle)
 
     def _packed(self, raw: io.BufferedReader) -> Iterator[bytes]:
         head = raw.read(2)

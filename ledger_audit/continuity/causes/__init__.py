@@ -20,11 +20,11 @@ CAUSES: Mapping[str, Sign] = {
     "partial-accumulation-lost": position.partial_accumulation_lost,
     "prefetch-counted": position.prefetch_counted,
     "label-behind-weights": position.label_behind_weights,
+    "void-steps-rewound": position.void_steps_rewound,
     "cursor-not-restored": position.cursor_not_restored,
     "batch-size-rescaled": position.batch_size_rescaled,
     "relative-cursor": position.relative_cursor,
     "stale-cursor": position.stale_cursor,
-    "void-steps-rewound": position.void_steps_rewound,
     "resharded-wrongly": ranks.resharded_wrongly,
     "off-by-one-batch": position.off_by_one_batch,
     "steps-for-micro-batches": position.steps_for_micro_batches,
@@ -80,6 +80,9 @@ def causes_of(case: Case, texts: Mapping[str, Mapping[str, str]]) -> tuple[Cause
     if case.resume.verdict != Verdict.BROKEN:
         return ()
     found = {slug: told for slug, sign in CAUSES.items() if (told := sign(case)) is not None}
+    again, moved = found.get("cursor-not-restored"), found.get("void-steps-rewound")
+    if again is not None and moved is not None:  # a run so short that both leave the same
+        found["cursor-not-restored"] = "likely", again[1]
     ordered = sorted(found, key=lambda slug: (slug in OLDER, _SURE.index(found[slug][0])))
     return tuple(
         Cause(

@@ -78,6 +78,13 @@ class Case:
             return None
         return sum(count for at, count in self.clues.before if at > step)
 
+    def until(self, step: int) -> int | None:
+        """Count the records of the reference up to a step; null: it does not go so far."""
+        steps = [one for one, _ in self.clues.ahead]
+        if step <= self.step or not steps or step > max(steps):
+            return None
+        return sum(count for at, count in self.clues.ahead if at <= step)
+
     def amount(self, outcome: Resumed | Expected) -> int:
         """Count the records with an outcome."""
         if isinstance(outcome, Resumed):

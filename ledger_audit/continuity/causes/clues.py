@@ -164,8 +164,21 @@ def _holed_documents(classified: Classified, committed: pl.DataFrame) -> int:
             ),
         ]
     )
-    both = skipped.join(used, on=names, nulls_equal=True)
-    return both.filter(pl.col("other") != pl.col("token_start")).select(names).unique().height
+    both = (
+        skipped.join(used, on=names, how="left", nulls_equal=True)
+        .group_by("order")
+        .agg(
+            pl.col(*names, "token_end").first(),
+            begun=(pl.col("other") < pl.col("token_start").first()).any(),
+            goes_on=(pl.col("other") >= pl.col("token_end").first()).any(),
+        )
+    )
+    # a remainder is the end of a document whose beginning was used; what is skipped in the middle
+    # of a long one, or whole, is another matter
+    is_rest = pl.col("begun").fill_null(value=False) & ~pl.col("goes_on").fill_null(value=False)
+    if both.filter(~is_rest).height:
+        return 0
+    return both.select(names).unique().height
 
 
 def _is_unsharded(committed: pl.DataFrame) -> bool:

@@ -54,11 +54,11 @@ def dataset_changed(case: Case) -> Found:
     """The same places hold other samples."""
     changed = case.changed(*DATA_KEYS)
     drift = 0 if case.resume.positions is None else case.resume.positions.drift
-    if case.changed(*PACKING_KEYS) or not (changed or drift) or not _is_other_order(case):
+    if case.changed(*PACKING_KEYS) or not changed or not _is_other_order(case):
         return None
     parts = [f"{drift} places of the stream hold other samples"] if drift else []
-    parts += [f"{', '.join(changed)} changed"] if changed else []
-    return ("proven" if drift and changed else "likely"), "; ".join(parts)
+    parts.append(f"{', '.join(changed)} changed")
+    return ("proven" if drift else "likely"), "; ".join(parts)
 
 
 def packing_changed(case: Case) -> Found:
@@ -77,13 +77,15 @@ def shuffle_changed(case: Case) -> Found:
     if not _is_other_order(case) or case.clues.is_repacked or case.clues.order_of is not None:
         return None
     replayed, skipped = case.amount(Resumed.REPLAYED), case.amount(Expected.SKIPPED)
-    if not replayed or not (skipped or case.amount(Resumed.UNEXPECTED)):
+    drift = 0 if case.resume.positions is None else case.resume.positions.drift
+    if not drift and not (replayed and (skipped or case.amount(Resumed.UNEXPECTED))):
         return None
     changed = case.changed(*ORDER_KEYS)
     told = (
         f"{replayed} records are used again, {skipped} of the next are not used, and what is used "
         f"comes in no order of theirs"
     )
+    told += f"; {drift} places of the stream hold other samples" if drift else ""
     return "likely", told + (f"; {', '.join(changed)} changed" if changed else "")
 
 

@@ -40,9 +40,11 @@ def cursor_not_restored(case: Case) -> Found:
 def stale_cursor(case: Case) -> Found:
     """It goes on from another checkpoint."""
     for step in case.checkpoints:
-        gone = case.since(step)
+        gone, ahead = case.since(step), case.until(step)
         if gone and case.shift == -gone:
             return "likely", f"{_where(case)}: {case.shift} = back to the checkpoint at step {step}"
+        if ahead and case.shift == ahead:
+            return "likely", f"{_where(case)}: +{ahead} = on to the checkpoint at step {step}"
     return None
 
 
@@ -104,7 +106,7 @@ def batch_size_rescaled(case: Case) -> Found:
 def off_by_one_batch(case: Case) -> Found:
     """One global batch, or one micro-batch of every rank, too early or too late."""
     batch, deal = case.batch, case.clues.deal
-    if not case.shift or batch is None:
+    if not case.shift or batch is None or not (case.is_even or not case.resume.shift.by_rank):
         return None
     back = case.since(case.step - 1)
     if case.shift in (batch, -(back or batch)):
@@ -216,7 +218,7 @@ def read_chunk_skipped(case: Case) -> Found:
 def count_is_not_position(case: Case) -> Found:
     """A count of samples was restored as a place in a stream that has holes."""
     positions, reached, consumed = case.resume.positions, case.clues.reached, case.consumed
-    if positions is None or reached is None or not consumed or reached <= consumed:
+    if positions is None or reached is None or not consumed or reached <= consumed or case.voids:
         return None
     if positions.first != consumed:
         return None
