@@ -9,7 +9,6 @@ from typing import Any
 
 from ledger_audit.integrations.carrying import CarryingLedger
 from ledger_audit.integrations.describing import Describe
-from ledger_audit.ledger.writer import Checkpoint
 
 
 class AccelerateLedger(CarryingLedger):
@@ -47,9 +46,8 @@ class AccelerateLedger(CarryingLedger):
         super().__init__(root, describe=describe, fingerprint=known, **options)
         self.carry(loader)
         self._accelerator, self._claim = accelerator, claim
-        self._saving: Checkpoint | None = None
         optimizer.step = self._stepping(optimizer)
-        accelerator.save_state = self._completing(accelerator.save_state)
+        accelerator.save_state = self.completing(accelerator.save_state)
         accelerator.register_save_state_pre_hook(self._save)
         accelerator.register_load_state_pre_hook(self._load)
 
@@ -68,20 +66,10 @@ class AccelerateLedger(CarryingLedger):
 
         return stepped
 
-    def _completing(self, save: Any) -> Any:
-        @functools.wraps(save)
-        def saved(*arguments: Any, **options: Any) -> Any:
-            found = save(*arguments, **options)
-            if self._saving is not None:
-                self._saving.complete()
-            return found
-
-        return saved
-
     def _save(self, models: Any, weights: Any, folder: str) -> None:
         claim = None if self._claim is None else self._claim()
-        self._saving = self.begin_checkpoint(claim=claim, path=folder)
-        told = json.dumps(self._saving.cursor.told())
+        saving = self.begin_checkpoint(claim=claim, path=folder)
+        told = json.dumps(saving.cursor.told())
         (Path(folder) / self._name(self._accelerator.process_index)).write_text(told)
 
     def _load(self, models: Any, folder: str) -> None:

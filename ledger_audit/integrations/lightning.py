@@ -10,7 +10,6 @@ from lightning.pytorch.callbacks import Callback
 from ledger_audit.integrations.carrying import CarryingLedger
 from ledger_audit.integrations.describing import Describe
 from ledger_audit.integrations.tagging import Tags, fingerprint_of, tag, untagged
-from ledger_audit.ledger.writer import Checkpoint
 
 _STATE = "ledger_audit"
 """Where the cursor is kept in a checkpoint."""
@@ -41,7 +40,6 @@ class LedgerCallback(Callback):
         self._fingerprint = dict(fingerprint or {})
         self._tags: Tags | None = None
         self._updates, self._scale = 0, 0.0
-        self._saving: Checkpoint | None = None
         self.ledger: CarryingLedger
         """There once `fit` has begun."""
 
@@ -65,7 +63,7 @@ class LedgerCallback(Callback):
         for owner in (pl_module, trainer.datamodule):
             if owner is not None:
                 owner.on_before_batch_transfer = self._taking_off(owner.on_before_batch_transfer)
-        trainer.save_checkpoint = self._completing(trainer.save_checkpoint)
+        trainer.save_checkpoint = self.ledger.completing(trainer.save_checkpoint)
 
     def on_load_checkpoint(self, trainer: Any, pl_module: Any, checkpoint: dict[str, Any]) -> None:
         """Take the cursor back."""
@@ -75,8 +73,8 @@ class LedgerCallback(Callback):
 
     def on_save_checkpoint(self, trainer: Any, pl_module: Any, checkpoint: dict[str, Any]) -> None:
         """Keep the cursor, and claim what Lightning says its position is."""
-        self._saving = self.ledger.begin_checkpoint(claim=_claim(checkpoint))
-        checkpoint[_STATE] = self._saving.cursor.told()
+        saving = self.ledger.begin_checkpoint(claim=_claim(checkpoint))
+        checkpoint[_STATE] = saving.cursor.told()
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         """Go on from the step of a checkpoint that has no cursor."""
@@ -120,17 +118,6 @@ class LedgerCallback(Callback):
             return hook(plain, dataloader_idx)
 
         return before
-
-    def _completing(self, save: Any) -> Any:
-        @functools.wraps(save)
-        def saved(*arguments: Any, **options: Any) -> Any:
-            found = save(*arguments, **options)
-            if self._saving is not None:
-                self._saving.complete()
-            self._saving = None
-            return found
-
-        return saved
 
 
 def _scale_of(trainer: Any) -> float:

@@ -1,11 +1,12 @@
 """Counts the steps and slots of a training loop; its ledger begins when the first batch is used."""
 
+import functools
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from ledger_audit.errors import UsageError
 from ledger_audit.ledger.writer import Checkpoint, LedgerWriter
@@ -44,7 +45,7 @@ class StepLedger:
         self._early: list[tuple[str, dict[str, Any]]] = []
         self._slots: dict[int, int] = {}
         self._restored: Cursor | Mapping[str, Any] | None = None
-        self._begun: Cursor | None = None
+        self._saving: Checkpoint | None = None
         resumed_from = options.get("resumed_from")
         self.committed = 0 if resumed_from is None else int(resumed_from[1])
         """The last step whose update was applied, in this launch or before it."""
@@ -67,7 +68,7 @@ class StepLedger:
                 **self._options,
             )
             for kind, told in self._early:
-                (self._writer.restore if kind == "restore" else self._writer.iterator)(**told)
+                getattr(self._writer, kind)(**told)
             self._early.clear()
         return self._writer
 
@@ -132,9 +133,20 @@ class StepLedger:
 
     def begin_checkpoint(self, **told: Any) -> Checkpoint:
         """Begin one that is saved while training goes on; its `complete()` says when it is over."""
-        saving = self.writer.begin_checkpoint(self.committed, **told)
-        self._begun = saving.cursor
-        return saving
+        self._saving = self.writer.begin_checkpoint(self.committed, **told)
+        return self._saving
+
+    def completing(self, save: Callable[..., Any]) -> Callable[..., Any]:
+        """Let a framework's saving end the checkpoint that was begun while it saved."""
+
+        @functools.wraps(save)
+        def saved(*arguments: Any, **options: Any) -> Any:
+            found = save(*arguments, **options)
+            if self._saving is not None:
+                self._saving.complete()
+            return found
+
+        return saved
 
     def state_dict(self) -> dict[str, str]:
         """
@@ -147,12 +159,12 @@ class StepLedger:
         """
         if self._writer is None:
             return {"cursor": ""}
-        if self._begun is None or self._begun.step != self.committed:
+        if self._saving is None or self._saving.cursor.step != self.committed:
             raise UsageError(
                 f"the ledger is saved at step {self.committed}, and no checkpoint is begun there",
                 hint="save it inside `with ledger.checkpoint(...)`",
             )
-        return {"cursor": json.dumps(self._begun.told())}
+        return {"cursor": json.dumps(self._saving.cursor.told())}
 
     def load_state_dict(self, state: Cursor | Mapping[str, Any]) -> None:
         """
@@ -186,12 +198,12 @@ class StepLedger:
         """Say that the loader's iterator was made just now."""
         self._tell("iterator", told)
 
-    def _tell(self, kind: str, told: Mapping[str, Any]) -> None:
+    def _tell(self, kind: Literal["restore", "iterator"], told: Mapping[str, Any]) -> None:
         seen = {**told, "fingerprint": {**self._fingerprint, **told.get("fingerprint", {})}}
         if self._writer is None:
             self._early.append((kind, seen))
         else:
-            (self._writer.restore if kind == "restore" else self._writer.iterator)(**seen)
+            getattr(self._writer, kind)(**seen)
 
     def close(self, reason: str = "done") -> None:
         """Say that this launch ends by itself."""

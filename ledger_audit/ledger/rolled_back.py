@@ -10,7 +10,7 @@ import polars as pl
 from ledger_audit.ledger.opening import open_events
 from ledger_audit.ledger.reader import Ledger
 from ledger_audit.ledger.recovery import still_unread
-from ledger_audit.ledger.schema import DIGEST_COLUMNS
+from ledger_audit.ledger.schema import DIGEST_COLUMNS, event_data
 from ledger_audit.model.rolled_back import RolledBack, Used, global_batch_of
 
 MOST_STEPS = 10_000
@@ -37,7 +37,7 @@ def rolled_back(root: Path, attempt: str, after: int) -> RolledBack:
 def _read(ledger: Ledger, attempt: str, after: int) -> RolledBack:
     acts = ledger.acts().filter(attempt=attempt)
     starts = acts.filter(kind="start")
-    told = [_data(text) for text in starts["data"]]
+    told = [event_data(text) for text in starts["data"]]
     problem = _unfit(acts, starts, told, after)
     if problem is not None:
         return RolledBack(because=f"attempt {attempt} {problem}")
@@ -126,11 +126,3 @@ def _voids(tries: pl.DataFrame) -> pl.DataFrame:
     """Count the voids of all ranks up to each step that has one."""
     voids = tries.filter(kind="void").group_by("step").agg(voids=pl.len().cast(pl.Int64))
     return voids.sort("step").with_columns(pl.col("voids").cum_sum())
-
-
-def _data(text: str | None) -> dict[str, Any]:
-    try:
-        told = json.loads(text or "{}")
-    except ValueError:
-        return {}
-    return told if isinstance(told, dict) else {}

@@ -4,8 +4,9 @@ The columns on disk, format 1: name, type, whether null is allowed, and what nul
 `docs/ledger-format.md` tells the same for people; a test compares the two.
 """
 
+import json
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 FORMAT = "1"
 
@@ -89,3 +90,12 @@ CLAIM_KEYS = (
 
 DIGEST_COLUMNS = ("sample_id", "token_start", "token_end", "source", "epoch")
 """What a record's hash covers, in this order."""
+
+
+def event_data(text: str | None) -> dict[str, Any]:
+    """Give the `data` of an event; what is no JSON object says nothing."""
+    try:
+        told = json.loads(text or "{}")
+    except (ValueError, RecursionError):
+        return {}
+    return told if isinstance(told, dict) else {}

@@ -64,25 +64,23 @@ def relative_cursor(case: Case) -> Found:
 def steps_for_micro_batches(case: Case) -> Found:
     """A count of steps was read as one of micro-batches."""
     slots = case.clues.deal.slots
-    for amount, since in case.amounts if slots > 1 and case.shift else ():
-        if case.shift is not None and case.shift * slots == -amount * (slots - 1):
-            return "likely", (
-                f"{_where(case)}: {case.shift} = -{amount} {since} x {slots - 1}/{slots}; the "
-                f"count is of steps, and a step has {slots} micro-batches"
-            )
-    return None
+    if (base := _one_part_of(case, slots)) is None:
+        return None
+    return "likely", (
+        f"{_where(case)}: {case.shift} = -{base[0]} {base[1]} x {slots - 1}/{slots}; the count is "
+        f"of steps, and a step has {slots} micro-batches"
+    )
 
 
 def rank_count_for_global(case: Case) -> Found:
     """A rank's own count was restored where that of all ranks belongs."""
     ranks = case.clues.deal.ranks
-    for amount, since in case.amounts if ranks > 1 and case.shift else ():
-        if case.shift is not None and case.shift * ranks == -amount * (ranks - 1):
-            return "likely", (
-                f"{_where(case)}: {case.shift} = -{amount} {since} x {ranks - 1}/{ranks}; one of "
-                f"{ranks} ranks had used {amount // ranks}"
-            )
-    return None
+    if (base := _one_part_of(case, ranks)) is None:
+        return None
+    return "likely", (
+        f"{_where(case)}: {case.shift} = -{base[0]} {base[1]} x {ranks - 1}/{ranks}; one of "
+        f"{ranks} ranks had used {base[0] // ranks}"
+    )
 
 
 def batch_size_rescaled(case: Case) -> Found:
@@ -234,6 +232,14 @@ def label_behind_weights(case: Case) -> Found:
         if limit.code == "label-behind-weights":
             return "proven", limit.text
     return None
+
+
+def _one_part_of(case: Case, parts: int) -> tuple[int, str] | None:
+    """Give the amount of which the stream goes on after one of so many parts, and since when."""
+    if parts < 2 or not case.shift:
+        return None
+    bases = ((at, since) for at, since in case.amounts if case.shift * parts == -at * (parts - 1))
+    return next(bases, None)
 
 
 def _where(case: Case) -> str:

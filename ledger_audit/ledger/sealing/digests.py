@@ -4,7 +4,6 @@ Compares the digest that each commit of a writer tells with that of the records 
 Only tries of which every record is there can be compared: what is missing, the audit tells.
 """
 
-import json
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ledger_audit.ledger.digest import hash_records, signed
-from ledger_audit.ledger.schema import DIGEST_COLUMNS, USED
+from ledger_audit.ledger.schema import DIGEST_COLUMNS, USED, event_data
 
 Longs = NDArray[np.int64]
 
@@ -95,7 +94,7 @@ def tries_of(events: list[pa.Table]) -> Tries:
     for table in events:
         starts = table.filter(pc.equal(table["kind"], "start"))
         for rank, data in _each(starts, "rank", "data"):
-            if _told(data).get("digest_columns") == [*DIGEST_COLUMNS]:
+            if event_data(data).get("digest_columns") == [*DIGEST_COLUMNS]:
                 covered.add(rank)
     others = set()
     for table in events:
@@ -103,7 +102,7 @@ def tries_of(events: list[pa.Table]) -> Tries:
         for rank, step, seq, data in _each(ends, "rank", "step", "seq", "data"):
             if None in (rank, step, seq):
                 continue
-            digest = _digest(_told(data))
+            digest = _digest(event_data(data))
             if digest is not None and rank not in covered:
                 others.add(rank)
                 digest = None
@@ -141,14 +140,6 @@ def _each(table: pa.Table, *names: str) -> list[tuple[Any, ...]]:
         for name in names
     ]
     return list(zip(*columns, strict=True))
-
-
-def _told(data: str | None) -> dict[str, Any]:
-    try:
-        told = json.loads(data or "{}")
-    except (ValueError, RecursionError):
-        return {}
-    return told if isinstance(told, dict) else {}
 
 
 def _digest(told: dict[str, Any]) -> tuple[int, int] | None:

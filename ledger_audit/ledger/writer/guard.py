@@ -37,7 +37,6 @@ _SAME, _UNKNOWN, _OTHER = range(3)
 class Place:
     """Who a process is, and what it resumed from."""
 
-    rank: int
     world_size: int
     records: bool
     """False: it writes no ledger, and only listens."""
@@ -265,7 +264,6 @@ def place_of(
     ranks = known["logged_ranks"]
     logged = None if ranks is None else frozenset(ranks)
     return Place(
-        own.rank,
         own.world_size,
         records=not is_peer and (logged is None or own.rank in logged),
         leads=own.rank == 0 and not is_peer,
