@@ -43,12 +43,6 @@ TRUE = {
 }
 """Real run → the cause that its `truth.json` tells in words."""
 
-UNNAMED = {
-    "declared-skip-reapplied",
-    "worker-state-lost",
-}
-"""Causes that are explained and not named yet: the program does not look at what tells them."""
-
 NAMED_BY_DEMO = sorted(FAULTS.keys() & CAUSES.keys() - {"ranks-swapped"})
 """Faults that the demo plants and that break the stream."""
 
@@ -57,7 +51,6 @@ OTHERS = {
     "none-elastic": None,
     "ranks-swapped": None,
     "worker-turn-lost": None,
-    "worker-state-lost": None,
     "ledger-lost": None,
 }
 """Faults that break nothing, or for which no cause is named yet."""
@@ -160,9 +153,8 @@ def test_the_report_for_eyes_names_cause_and_remedy_first() -> None:
 
 
 def test_every_cause_is_explained() -> None:
-    """Named ones and those that are not named yet, and no other."""
-    assert {*CAUSES} | UNNAMED == causes().keys()
-    assert not UNNAMED & CAUSES.keys()
+    """Those that are named, and no other."""
+    assert CAUSES.keys() == causes().keys()
     assert OLDER | DECIDED_BY.keys() <= CAUSES.keys()
 
 

@@ -106,6 +106,24 @@ def left_out(attempts: Iterable[Attempt], checkpoint_step: int) -> int:
     return max(0, count)
 
 
+def lengths(attempts: Iterable[Attempt], until: int) -> tuple[int, ...]:
+    """Count the samples of each skip that was declared up to a step, by id or by position."""
+    skips = (
+        data["skip"]
+        for attempt in attempts
+        for step, data in attempt.declares
+        if isinstance(data.get("skip"), dict) and (step is None or step <= until)
+    )
+    return tuple(filter(None, (_length(skip) for skip in skips)))
+
+
+def _length(skip: Mapping[str, Any]) -> int:
+    spans = _ranges(skip.get("positions"))
+    ids = skip.get("ids")
+    named = len(ids) if isinstance(ids, list) else 0
+    return max(named, sum(stop - start for start, stop in spans))
+
+
 def resets_positions(attempts: Iterable[Attempt], checkpoint_step: int) -> bool:
     """Tell whether positions were deliberately started anew: they compare with nothing before."""
     return any(data.get("reset") for data in acts(attempts, checkpoint_step))

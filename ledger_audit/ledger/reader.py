@@ -21,7 +21,7 @@ from ledger_audit.model import Unread
 MOST_RECORDS = 1 << 40
 """More than one rank can use in one step."""
 
-_NOT_JUDGED = ("writer", "stream", "stage", "worker")
+_NOT_JUDGED = ("writer", "stream", "stage")
 """Columns that say which records to give, or say nothing to the audit."""
 
 
@@ -30,8 +30,8 @@ class Ledger:
     """
     One or several roots, opened as one ledger.
 
-    Frames of samples have the columns of the `samples` table but `stream`, `stage` and `worker`,
-    and only used records of one stream; frames of events those of the `events` table.
+    Frames of samples have the columns of the `samples` table but `stream` and `stage`, and
+    only used records of one stream; frames of events those of the `events` table.
     """
 
     name: str

@@ -43,6 +43,9 @@ class Clues:
     """All samples of that pass were used at the checkpoint."""
     deal: Deal
     deal_now: Deal
+    by_worker: Mapping[tuple[int, int], int]
+    """Rank and loader worker that read something due or resumed → its shift: skipped less
+    replayed; empty: not every record names its worker."""
     lanes: Mapping[int, int]
     """Resumed rank → the one other rank whose records it goes on with."""
     order_of: int | None

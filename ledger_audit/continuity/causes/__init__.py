@@ -29,11 +29,13 @@ CAUSES: Mapping[str, Sign] = {
     "off-by-one-batch": position.off_by_one_batch,
     "steps-for-micro-batches": position.steps_for_micro_batches,
     "rank-count-for-global": position.rank_count_for_global,
+    "declared-skip-reapplied": position.declared_skip_reapplied,
     "offset-applied-twice": position.offset_applied_twice,
     "count-is-not-position": position.count_is_not_position,
     "offset-reapplied-each-epoch": position.offset_reapplied_each_epoch,
     "ranks-swapped": ranks.ranks_swapped,
     "rank-cursor-shared": ranks.rank_cursor_shared,
+    "worker-state-lost": ranks.worker_state_lost,
     "packing-changed": order.packing_changed,
     "dataset-changed": order.dataset_changed,
     "epoch-not-set": order.epoch_not_set,
@@ -62,6 +64,8 @@ DECIDED_BY: Mapping[str, str] = {
     "rank-count-for-global": "the saved claim: it is one rank's count",
     "batch-size-rescaled": "the restored claim and the batch size that it was multiplied by",
     "void-steps-rewound": "whether the trainer counts updates that it throws away",
+    "declared-skip-reapplied": "whether the skip of the same length was meant again",
+    "worker-state-lost": "the state that each loader worker saved and restored",
     "prefetch-counted": "the stages read and queued, or the saved claim",
 }
 """Slug → the fact that tells it from others with the same arithmetic."""

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import polars as pl
 
+from ledger_audit.continuity import declared
 from ledger_audit.continuity.causes import causes_of
 from ledger_audit.continuity.causes.case import Case
 from ledger_audit.continuity.checkpoints.archive import Archive
@@ -50,6 +51,7 @@ def explained(resume: Resume, source: Source, index: int) -> Resume:
         voids=0 if resume.read_steps is not None else _voids(source, index),
         loaders=_loaders(chain[index - 1]),
         shuffle_buffer=_buffer(chain[index - 1]),
+        declared=declared.lengths(chain[: index + 1], resume.checkpoint_step),
         claimed_ahead=next((one.ahead for one in resume.claims if one.ahead is not None), None),
     )
     return replace(resume, causes=causes_of(case, causes()))

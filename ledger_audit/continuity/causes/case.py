@@ -22,6 +22,8 @@ class Case:
     """Workers and prefetched batches of each rank's loader, 0 of none; null: not logged."""
     shuffle_buffer: int | None = None
     """Samples that a shuffle buffer holds; null: not logged."""
+    declared: tuple[int, ...] = ()
+    """Samples of each skip that the lineage declared before."""
     claimed_ahead: int | None = None
     """How far the saved claim is ahead of the committed records; null: it is not known."""
 

@@ -8,7 +8,7 @@ from ledger_audit.continuity.classify import Classified
 from ledger_audit.continuity.epochs import Recipe, recipe_of
 from ledger_audit.continuity.facts import Facts
 from ledger_audit.continuity.frames import IS_USED, Side
-from ledger_audit.model import Expected
+from ledger_audit.model import Expected, Resumed
 from ledger_audit.model.causes import Clues, Deal, Steps
 
 ALIKE = 0.9
@@ -34,6 +34,7 @@ def clues_of(facts: Facts, classified: Classified) -> Clues:
         is_pass_over=of_pass is not None and _distinct(of_pass) == facts.size,
         deal=_deal(windows.committed if committed.height else windows.reference),
         deal_now=_deal(windows.resumed),
+        by_worker=_by_worker(classified),
         lanes=_lanes(classified, committed, windows.checkpoint_step),
         order_of=_order_of(committed, of_pass, resumed, windows.checkpoint_step),
         skipped_slots=_skipped_slots(classified.expected),
@@ -93,6 +94,20 @@ def _lanes(classified: Classified, committed: pl.DataFrame, checkpoint: int) -> 
         pl.col("n") == 1, pl.col("unknown") == 0, pl.col("owner") != pl.col("rank")
     )
     return dict(foreign.sort("rank").select("rank", "owner").iter_rows())
+
+
+def _by_worker(classified: Classified) -> Mapping[tuple[int, int], int]:
+    """Give the shift of each loader worker, 0 of those that are right."""
+    expected, resumed = classified.expected, classified.resumed
+    if expected["worker"].null_count() or resumed["worker"].null_count():
+        return {}
+    signs = (
+        (expected, pl.when(pl.col("worst") == Expected.SKIPPED).then(1).otherwise(0)),
+        (resumed, pl.when(pl.col("worst") == Resumed.REPLAYED).then(-1).otherwise(0)),
+    )
+    rows = [side.unique("record").select("rank", "worker", shift=sign) for side, sign in signs]
+    found = pl.concat(rows).group_by("rank", "worker").agg(pl.col("shift").sum())
+    return {(rank, worker): shift for rank, worker, shift in found.sort(pl.all()).iter_rows()}
 
 
 def _order_of(

@@ -213,6 +213,17 @@ def read_chunk_skipped(case: Case) -> Found:
     )
 
 
+def declared_skip_reapplied(case: Case) -> Found:
+    """A stretch as long as a declared skip is left out once more, later."""
+    skipped = case.amount(Expected.SKIPPED)
+    if skipped not in case.declared or case.clues.skip_runs != 1 or case.amount(Resumed.REPLAYED):
+        return None
+    return "likely", (
+        f"{skipped} records in a row are skipped that no declaration names, as many as were "
+        f"declared as skipped before the checkpoint"
+    )
+
+
 def count_is_not_position(case: Case) -> Found:
     """A count of samples was restored as a place in a stream that has holes."""
     positions, reached, consumed = case.resume.positions, case.clues.reached, case.consumed

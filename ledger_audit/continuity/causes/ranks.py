@@ -1,5 +1,7 @@
 """Causes that lie in how ranks and workers go on with their shares."""
 
+from collections.abc import Sequence
+
 from ledger_audit.continuity.causes.case import Case
 from ledger_audit.continuity.causes.position import Found
 from ledger_audit.model import Expected, Overlay, Resumed
@@ -13,7 +15,7 @@ def rank_cursor_shared(case: Case) -> Found:
         return None
     if not (case.amount(Resumed.DUPLICATED) or case.amount(Expected.SKIPPED)):
         return None
-    told = ", ".join(f"rank {rank} goes on with rank {lane}'s" for rank, lane in shared.items())
+    told = _few([f"rank {rank} goes on with rank {lane}'s" for rank, lane in shared.items()])
     return "proven", f"{told}, and its own samples are not used"
 
 
@@ -27,8 +29,7 @@ def ranks_swapped(case: Case) -> Found:
         return None
     if case.amount(Expected.SKIPPED) or case.amount(Resumed.REPLAYED):
         return None
-    told = ", ".join(f"rank {rank} has rank {lane}'s" for rank, lane in lanes.items())
-    return "proven", told
+    return "proven", _few([f"rank {rank} has rank {lane}'s" for rank, lane in lanes.items()])
 
 
 def rank_cursor_stale(case: Case) -> Found:
@@ -39,8 +40,27 @@ def rank_cursor_stale(case: Case) -> Found:
         return None
     if not shifts or len(shifts) * 2 > ranks or case.amount(Resumed.UNEXPECTED):
         return None
-    told = ", ".join(f"rank {rank} by {shift:+}" for rank, shift in shifts.items())
+    told = _few([f"rank {rank} by {shift:+}" for rank, shift in shifts.items()])
     return "likely", f"{told} records; the other {ranks - len(shifts)} ranks are right"
+
+
+def worker_state_lost(case: Case) -> Found:
+    """Loader workers of one rank differ in their shift: some are right."""
+    by_worker = case.clues.by_worker
+    shifted = {one: shift for one, shift in by_worker.items() if shift}
+    wrong = {rank for rank, _ in shifted}
+    right = {rank for rank, worker in by_worker if (rank, worker) not in shifted}
+    if not shifted or not wrong <= right:
+        return None
+    if case.changed("workers") or case.clues.deal.ranks != case.clues.deal_now.ranks:
+        return None
+    told = _few(
+        [
+            f"worker {worker} of rank {rank} by {shift:+}"
+            for (rank, worker), shift in shifted.items()
+        ]
+    )
+    return "likely", f"{told} records; the other workers of the same ranks are right"
 
 
 def resharded_wrongly(case: Case) -> Found:
@@ -54,3 +74,10 @@ def resharded_wrongly(case: Case) -> Found:
         f"{before} ranks became {now}; {lost} records that were due are skipped, {twice} are used "
         f"again"
     )
+
+
+def _few(told: Sequence[str]) -> str:
+    """Join what is told of each rank; of many, only the first are told."""
+    most = 4
+    more = f" and {len(told) - most} more" if len(told) > most else ""
+    return ", ".join(told[:most]) + more
