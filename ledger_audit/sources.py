@@ -36,7 +36,7 @@ class Opened(Searchable):
 
 def open_source(roots: Sequence[Path], reading: Reading) -> Opened:
     """Open one ledger."""
-    return _source(open_ledger(roots, columns=reading.columns, stream=reading.stream))
+    return source_of(open_ledger(roots, columns=reading.columns, stream=reading.stream))
 
 
 def _archive(ledger: Ledger, source: Source) -> Archive:
@@ -74,7 +74,7 @@ def open_pair(
         for roots in (control, run)
     ]
     same_id_type(ledgers)
-    expected, source = (_source(ledger) for ledger in ledgers)
+    expected, source = (source_of(ledger) for ledger in ledgers)
     for one, ledger in ((expected, ledgers[0]), (source, ledgers[1])):
         if not any(attempt.seen for attempt in one.lineage.chain):
             raise UsageError(
@@ -170,7 +170,8 @@ def chosen_resumes(source: Source, reading: Reading) -> list[int]:
     return [resumed[reading.resume - 1]]
 
 
-def _source(ledger: Ledger) -> Opened:
+def source_of(ledger: Ledger) -> Opened:
+    """Give what a ledger holds, with the lineage that its events tell."""
     acts = ledger.acts()
     opened = Opened(
         lineage=reconstruct(_told(acts), ledger.extents(), ledger.runs),

@@ -1,4 +1,4 @@
-"""Every folder of fixtures/cases: a documented false alarm, or its twin that must not be quiet."""
+"""Every case of a documented false alarm, and its twin that must not be quiet."""
 
 import json
 from pathlib import Path
@@ -8,7 +8,11 @@ import pytest
 from conftest import FIXTURES
 from running import ledger_audit
 
-CASES = sorted((FIXTURES / "cases").iterdir())
+CASES = [
+    case
+    for case in sorted((FIXTURES / "cases").iterdir())
+    if "reports" not in json.loads((case / "expected.json").read_text())
+]
 COMMANDS = [
     pytest.param(case, command, id=f"{case.name}: {' '.join(command['args'])}")
     for case in CASES

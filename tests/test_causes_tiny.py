@@ -126,7 +126,7 @@ def test_what_was_there_before_the_failure_is_told_apart(tmp_path: Path) -> None
     causes = report["resumes"][0]["causes"]
 
     assert ("unsharded-ranks", True) == (causes[-1]["code"], causes[-1]["before_failure"])
-    assert "2 ranks used the same samples in the same steps" in causes[-1]["evidence"]
+    assert "12 of 12 samples were used by several of the 2 ranks" in causes[-1]["evidence"]
 
 
 REPORTED = {
@@ -147,7 +147,7 @@ REPORTED = {
 @pytest.mark.parametrize("name", REPORTED)
 def test_the_cause_of_a_public_report_is_named(name: str) -> None:
     """The first cause of its last broken resume."""
-    case = FIXTURES / "bugs" / name
+    case = FIXTURES / "cases" / name
     told = json.loads((case / "expected.json").read_text())["commands"]
     args = next(one["args"] for one in told if one["args"][0] == "diff" and one["exit"] == 1)
     paths = [case / one if (case / one).exists() else one for one in args[1:]]

@@ -261,7 +261,7 @@ def test_a_wrong_claim_is_told_from_one_that_was_ignored(
 
 def test_a_state_that_stood_still_is_followed_to_where_it_says() -> None:
     """The state said 0 and the stream began at 0: only the save was wrong."""
-    case = FIXTURES / "bugs" / "a-frozen-state-says-zero-after-the-first-resume" / "run"
+    case = FIXTURES / "cases" / "a-frozen-state-says-zero-after-the-first-resume" / "run"
 
     assert {
         "saved-ledger": ["contradicts"],

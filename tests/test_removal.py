@@ -16,6 +16,12 @@ from running import ledger_audit
 EXCUSES = {"declare", "lost"}
 """Events that excuse: without them, what they excuse is a fault."""
 
+FALSE_ALARMS = [
+    case
+    for case in sorted((FIXTURES / "cases").iterdir())
+    if "reports" not in json.loads((case / "expected.json").read_text())
+]
+
 KEYS_THAT_ARE_READ_AS_ABSENT = {"workers", "sampler", "dataset_samples"}
 """docs/decisions/0007: a ledger without them is read as if there were none to know."""
 
@@ -99,7 +105,7 @@ def _windows(report: dict[str, Any]) -> list[Any]:
 
 @pytest.mark.parametrize(
     "folder",
-    [*sorted((FIXTURES / "traps").iterdir()), *sorted((FIXTURES / "cases").iterdir())],
+    [*sorted((FIXTURES / "traps").iterdir()), *FALSE_ALARMS],
     ids=lambda folder: folder.name,
 )
 def test_less_evidence_never_decides_a_tiny_ledger(folder: Path, tmp_path: Path) -> None:
@@ -112,10 +118,9 @@ def test_less_evidence_never_decides_a_tiny_ledger(folder: Path, tmp_path: Path)
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_less_evidence_never_decides_a_random_job(fault: str, tmp_path: Path) -> None:
-    """Of random jobs, planted and clean, by themselves and by their control."""
+    """Of random jobs, planted and clean: one by itself, the other by its control, in turns."""
+    turn = FAULTS.index(fault) % 2 == 0
     for seed, clean in ((11, False), (12, True)):
         job = make(fault, seed, clean=clean)
         _, control = job.write(tmp_path / f"{seed}")
-        lines = [dict(line) for line in job.run]
-        check(lines, None, tmp_path, seed)
-        check(lines, control, tmp_path, seed)
+        check([dict(line) for line in job.run], control if clean == turn else None, tmp_path, seed)

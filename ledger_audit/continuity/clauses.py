@@ -179,11 +179,13 @@ def _promise(faults: _Faults, evidence: Evidence, tolerance: Tolerance) -> None:
         lanes = evidence.skipped_by_rank if skipped.records >= holes else None
         text = f"{counted(holes, 'position')} left out"
         faults.add(text, tolerance.skip(holes, lanes))
-    lost = skipped.records
+    missed = 0
     for epoch in evidence.later_epochs:
         if epoch.is_broken:
-            # a restart loses a buffer once: what later epochs miss adds up
-            lost += epoch.missing or 0
+            # a restart loses a buffer once: what later epochs miss adds up, and what was skipped
+            # in the first of them is missing there
+            missed += epoch.missing or 0
+            lost = max(skipped.records, missed)
             faults.add(told_epoch(epoch), tolerance.epoch(epoch, lost))
     if evidence.did_nothing:
         faults.add("the resumed attempt ended without using anything", None)

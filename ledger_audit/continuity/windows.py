@@ -134,6 +134,11 @@ def surviving_stream(source: Source, *, is_reference: bool) -> Side:
     return side if is_reference else _settled(side)
 
 
+def attempt_window(source: Source, attempt: Attempt, first: int, last: int) -> Side:
+    """Give some steps of one attempt, whatever became of them."""
+    return _side(source, [Stretch(attempt, first, last)])
+
+
 def after(side: Side, step: int) -> Side:
     """Cut a window to what comes after a step."""
     later = pl.col("step") > step

@@ -206,6 +206,26 @@ class Ledger:
         return pl.DataFrame(schema=samples_schema(self.id_type)).drop(_NOT_JUDGED, strict=False)
 
 
+def in_memory(name: str, samples: pl.DataFrame, events: pl.DataFrame) -> Ledger:
+    """
+    Give records and events that nobody wrote to a disk as a ledger of training.
+
+    Args:
+        name: for messages.
+        samples: with the columns of the `samples` table.
+        events: with those of the `events` table.
+    """
+    samples = samples.with_columns(writer=pl.lit(None, pl.String))
+    tables = [
+        {
+            str(label): (Part(rows.lazy()),)
+            for (label,), rows in table.partition_by("attempt", as_dict=True).items()
+        }
+        for table in (samples, events)
+    ]
+    return Ledger(name, None, samples.schema[SAMPLE_ID], (), (), {}, *tables)
+
+
 def _stretch(parts: Sequence[Part], first_step: int, last_step: int | None) -> list[pl.LazyFrame]:
     """Give the files, and the rows in memory, that may hold a part of a stretch of steps."""
     found = [

@@ -9,7 +9,7 @@ Confidence = Literal["proven", "likely", "possible"]
 `possible`: it fits as others do."""
 
 Steps = tuple[tuple[int, int], ...]
-"""Step and records, in the order of steps."""
+"""Step and sequences, in the order of steps."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Deal:
 
 @dataclass(frozen=True)
 class Clues:
-    """What causes are named from, of one resume; amounts in records."""
+    """What causes are named from, of one resume; amounts in sequences."""
 
     before: Steps
     """Used by each committed step up to the checkpoint, as far as it was read."""
@@ -43,9 +43,22 @@ class Clues:
     """All samples of that pass were used at the checkpoint."""
     deal: Deal
     deal_now: Deal
-    by_worker: Mapping[tuple[int, int], int]
-    """Rank and loader worker that read something due or resumed → its shift: skipped less
-    replayed; empty: not every record names its worker."""
+    by_rank: Mapping[int, int]
+    """Rank → its shift: skipped less replayed; 0 is left out. What is used again only after the
+    reference ends is left out, too: the end of a pass may repeat what pads it."""
+    replayed: int
+    """Likewise."""
+    mixed_ranks: int
+    """Ranks that both skipped and replayed, likewise."""
+    used_by: Mapping[int, tuple[int, int]]
+    """Rank → sequences and records that it had used, as far as it was read."""
+    shifted_records: Mapping[int, int]
+    """`by_rank` in records."""
+    distinct: int
+    """Used before the checkpoint, what comes twice counted once."""
+    by_worker: Mapping[tuple[int, int], tuple[int, int]]
+    """Rank and loader worker that read something due or resumed → its shift, and how much of it is
+    wrong in any way; empty: not every record names its worker."""
     lanes: Mapping[int, int]
     """Resumed rank → the one other rank whose records it goes on with."""
     order_of: int | None
@@ -55,14 +68,30 @@ class Clues:
     is_repacked: bool = False
     """Documents go on, and their spans do not."""
     begins_at: int | None = None
-    """Records that were used before those which the first resumed step holds once more; null: it
-    is no stretch of what was committed."""
+    """Distinct sequences that were used before those with which the resume begins, all of which it
+    uses once more; null: they are no stretch of what was committed."""
+    is_scattered: bool = False
+    """The first resumed records are no stretch of the order in which they should come."""
+    jumps_on: bool = False
+    """After what is used again, the stream skips some of the same pass."""
+    is_open: bool = False
+    """The last thing seen of the resumed stream is used again: more may be."""
+    is_packed: bool = False
+    """Sequences hold several records."""
+    shift: int | None = None
+    """Sequences that are skipped less those that are used again; null: there are both."""
     skip_runs: int = 0
     """Stretches of the reference that are skipped."""
     holed_documents: int = 0
     """Documents of which some tokens are skipped and others are used."""
-    is_unsharded: bool = False
-    """Ranks used the same samples in the same steps before the failure."""
+    reread: tuple[int, int] = (0, 0)
+    """Documents that the checkpoint cut and of which the used part is used again, and its tokens;
+    0 where anything else is used again."""
+    unsharded: tuple[int, int] = (0, 0)
+    """Samples that several ranks used before the failure, of how many; 0 where ranks share no more
+    than padding."""
+    size: int | None = None
+    """Samples of a pass; null: not known."""
     reached: int | None = None
     """The place after the last that was used; null: no positions are logged."""
 

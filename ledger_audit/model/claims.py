@@ -59,3 +59,5 @@ class ClaimPair:
     """One plain sentence."""
     ahead: int | None = None
     """Of the saved claim: how many sequences a resume from it would skip; negative: replay."""
+    is_borrowed: bool = False
+    """A rank says, or restored, what is another rank's."""

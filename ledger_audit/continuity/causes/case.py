@@ -34,13 +34,32 @@ class Case:
 
     @property
     def shift(self) -> int | None:
-        """D: records from where the stream should go on to where it does; null: not known."""
+        """D: sequences from where the stream should go on to where it does; null: not known."""
+        if self.clues.is_repacked or self.clues.is_scattered:
+            return None  # other pieces of the documents, or no place at all
+        if self.clues.is_packed:  # places, counts and claims are of sequences
+            return None if self.is_disordered else self._shift_of_sequences
         if self.resume.first_place is not None:
             return self.resume.first_place
-        begins, consumed = self.clues.begins_at, self.consumed
-        if begins is not None and consumed is not None:
-            return begins - consumed
-        return self.resume.shift.records
+        if self.clues.begins_at is not None and self.is_all_read:
+            return self.clues.begins_at - self.clues.distinct
+        is_least = self.resume.shift.is_lower_bound or self.clues.is_open
+        return None if is_least else self.resume.shift.records
+
+    @property
+    def _shift_of_sequences(self) -> int | None:
+        found = None if self.resume.positions is None else self.resume.positions.shift
+        return self.clues.shift if found is None else found
+
+    @property
+    def is_shifted(self) -> bool:
+        """The stream goes on at another place, in its own order."""
+        return self.resume.first_place is not None and not self.clues.is_scattered
+
+    @property
+    def unit(self) -> str:
+        """What places are counted in."""
+        return "sequence" if self.clues.is_packed else "record"
 
     @property
     def is_all_read(self) -> bool:
@@ -60,12 +79,16 @@ class Case:
     @property
     def amounts(self) -> tuple[tuple[int, str], ...]:
         """What was used before the checkpoint, of the run and of its pass, and since when."""
-        since = ((self.consumed, "since the run began"), (self.of_pass, "in this pass"))
+        consumed = self.consumed
+        distinct = None if consumed is None else self.clues.distinct
+        since = [(consumed, "since the run began"), (self.of_pass, "in this pass")]
+        if distinct != consumed:
+            since.append((distinct, "since the run began, repeats aside"))
         return tuple((amount, told) for amount, told in since if amount)
 
     @property
     def batch(self) -> int | None:
-        """G: records of the last committed step, or of the first expected."""
+        """G: sequences of the last committed step, or of the first expected."""
         return _usual(self.clues.before or self.clues.ahead)
 
     @property
@@ -74,14 +97,14 @@ class Case:
         return _usual(self.clues.now)
 
     def since(self, step: int) -> int | None:
-        """Count the records of the committed steps after a step; null: they were not all read."""
+        """Count the sequences of the committed steps after a step; null: they were not all read."""
         steps = [one for one, _ in self.clues.before]
         if step > self.step or not steps or (step < min(steps) - 1 and not self.is_all_read):
             return None
         return sum(count for at, count in self.clues.before if at > step)
 
     def until(self, step: int) -> int | None:
-        """Count the records of the reference up to a step; null: it does not go so far."""
+        """Count the sequences of the reference up to a step; null: it does not go so far."""
         steps = [one for one, _ in self.clues.ahead]
         if step <= self.step or not steps or step > max(steps):
             return None
@@ -96,7 +119,7 @@ class Case:
     @property
     def is_even(self) -> bool:
         """All ranks are shifted, by as much."""
-        shifts = self.resume.shift.by_rank
+        shifts = self.clues.by_rank
         return len(shifts) == self.clues.deal.ranks and len(set(shifts.values())) == 1
 
     @property
@@ -115,6 +138,6 @@ class Case:
 
 
 def _usual(steps: Steps) -> int | None:
-    """Give how many records a step has, most often."""
+    """Give how many sequences a step has, most often."""
     counts = [count for _, count in steps]
     return max(sorted(set(counts)), key=counts.count) if counts else None

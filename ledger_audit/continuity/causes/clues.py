@@ -1,55 +1,103 @@
 """Collects the small facts that tell why a stream did not continue, before any cause is named."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import polars as pl
 
+from ledger_audit.continuity.causes.documents import holed_documents, reread_documents
+from ledger_audit.continuity.causes.stretches import (
+    ALIKE,
+    ENOUGH,
+    begins_at,
+    first_rows,
+    is_cut,
+    is_scattered,
+    lanes,
+    order_of,
+    sequences,
+)
 from ledger_audit.continuity.classify import Classified
 from ledger_audit.continuity.epochs import Recipe, recipe_of
 from ledger_audit.continuity.facts import Facts
-from ledger_audit.continuity.frames import IS_USED, Side
+from ledger_audit.continuity.frames import IS_USED, SEQUENCE, Side
 from ledger_audit.model import Expected, Resumed
 from ledger_audit.model.causes import Clues, Deal, Steps
 
-ALIKE = 0.9
-"""Share of the first resumed records that must follow an order to be called its."""
+_REPLAYED = pl.col("worst") == Resumed.REPLAYED
+_SKIPPED = pl.col("worst") == Expected.SKIPPED
 
 LATELY = 20
 """Steps before the checkpoint that tell how ranks shared the stream."""
+
+_SHARED = 0.1
+"""Share of a pass that several ranks must have used to be called unsharded."""
 
 
 def clues_of(facts: Facts, classified: Classified) -> Clues:
     """Collect what causes are named from."""
     windows = facts.known.windows
+    at = windows.checkpoint_step
     committed = facts.committed.filter(IS_USED, ~pl.col("beyond"))
     resumed = classified.resumed.filter(IS_USED)
     of_pass = _of_pass(committed)
+    near = _near(classified)
+    by_rank, records = _by_rank(near, sequences()), _by_rank(near, pl.col("record").n_unique())
+    first = first_rows(classified, at)
     return Clues(
         before=_by_step(committed),
         ahead=_by_step(classified.expected),
         now=_by_step(resumed),
-        of_pass=None if of_pass is None else of_pass["record"].n_unique(),
+        of_pass=None if of_pass is None else int(of_pass.unique("key").select(sequences()).item()),
+        distinct=int(committed.unique("key").select(sequences()).item()),
         passes=(_epoch(committed.tail(1)), _epoch(resumed.head(1))),
         is_pass_read=of_pass is not None and of_pass.height < committed.height,
         is_pass_over=of_pass is not None and _distinct(of_pass) == facts.size,
         deal=_deal(windows.committed if committed.height else windows.reference),
         deal_now=_deal(windows.resumed),
-        by_worker=_by_worker(classified),
-        lanes=_lanes(classified, committed, windows.checkpoint_step),
-        order_of=_order_of(committed, of_pass, resumed, windows.checkpoint_step),
+        by_rank={rank: gone - again for rank, (gone, again) in by_rank.items() if gone != again},
+        replayed=int(near.resumed.filter(_REPLAYED).select(sequences()).item()),
+        mixed_ranks=sum(gone > 0 and again > 0 for gone, again in by_rank.values()),
+        used_by=_used_by(committed),
+        shifted_records={rank: gone - again for rank, (gone, again) in records.items()},
+        by_worker=_by_worker(near),
+        lanes=lanes(classified, committed, at),
+        order_of=order_of(committed, of_pass, first_rows(classified, at, ENOUGH)),
         skipped_slots=_skipped_slots(classified.expected),
-        is_repacked=_is_cut(facts.resumed) or _is_cut(facts.reference),
-        begins_at=_begins_at(committed, resumed, windows.checkpoint_step),
+        is_repacked=is_cut(facts.resumed) or is_cut(facts.reference),
+        begins_at=begins_at(committed, first),
+        is_scattered=is_scattered(classified, committed, at),
+        jumps_on=_jumps_on(classified, resumed),
+        is_open=bool((resumed["worst"].tail(1) == Resumed.REPLAYED).any()),
+        is_packed=_is_packed(resumed),
+        shift=_shift(classified),
         skip_runs=_skip_runs(classified.expected),
-        holed_documents=_holed_documents(classified, committed),
-        is_unsharded=_is_unsharded(committed),
+        holed_documents=holed_documents(classified, committed),
+        reread=reread_documents(classified, committed),
+        unsharded=_unsharded(committed),
         reached=_reached(committed),
+        size=facts.size,
     )
 
 
 def _by_step(rows: pl.DataFrame) -> Steps:
-    counts = rows.group_by("step").agg(pl.col("record").n_unique()).sort("step")
+    counts = rows.group_by("step").agg(sequences()).sort("step")
     return tuple((int(step), int(count)) for step, count in counts.iter_rows())
+
+
+def _is_packed(rows: pl.DataFrame) -> bool:
+    return int(rows.select(sequences()).item()) < rows["record"].n_unique()
+
+
+def _shift(classified: Classified) -> int | None:
+    gone, again = (
+        rows.group_by(SEQUENCE).agg((pl.col("worst") == worst).all()).sum()["worst"].item()
+        for rows, worst in (
+            (classified.expected, Expected.SKIPPED),
+            (classified.resumed, Resumed.REPLAYED),
+        )
+    )
+    return None if gone and again else int(gone or 0) - int(again or 0)
 
 
 def _of_pass(committed: pl.DataFrame) -> pl.DataFrame | None:
@@ -72,92 +120,64 @@ def _deal(side: Side) -> Deal:
     return Deal(recipe.ranks[-1], max(recipe.sequences), max(recipe.slots))
 
 
-def _lanes(classified: Classified, committed: pl.DataFrame, checkpoint: int) -> Mapping[int, int]:
-    """Name, for each rank, whose records its first step holds, where they are one other rank's."""
-    first = classified.resumed.filter(IS_USED, pl.col("step") == checkpoint + 1)
-    owners = pl.concat(
-        [
-            classified.expected.filter(_is_among(first)).select("key", owner="rank"),
-            committed.filter(_is_among(first)).select("key", owner="rank"),
-        ]
-    ).unique("key", keep="first", maintain_order=True)
-    held = (
-        first.join(owners, on="key", how="left")
-        .group_by("rank")
-        .agg(
-            pl.col("owner").n_unique().alias("n"),
-            pl.col("owner").first(),
-            pl.col("owner").null_count().alias("unknown"),
-        )
-    )
-    foreign = held.filter(
-        pl.col("n") == 1, pl.col("unknown") == 0, pl.col("owner") != pl.col("rank")
-    )
-    return dict(foreign.sort("rank").select("rank", "owner").iter_rows())
+def _near(classified: Classified) -> Classified:
+    """Cut what was resumed to what the reference reaches, and what each rank began with."""
+    last = classified.expected["step"].max()
+    if last is None:
+        return classified
+    is_near = (pl.col("step") <= last) | _REPLAYED.cum_min().over("rank")
+    return replace(classified, resumed=classified.resumed.filter(is_near))
 
 
-def _by_worker(classified: Classified) -> Mapping[tuple[int, int], int]:
-    """Give the shift of each loader worker, 0 of those that are right."""
-    expected, resumed = classified.expected, classified.resumed
+def _used_by(committed: pl.DataFrame) -> Mapping[int, tuple[int, int]]:
+    counts = committed.group_by("rank").agg(sequences(), records=pl.col("record").n_unique())
+    return {rank: (n, records) for rank, n, records in counts.sort("rank").iter_rows()}
+
+
+def _jumps_on(classified: Classified, resumed: pl.DataFrame) -> bool:
+    """Tell whether, after what comes again, something of the same pass is skipped."""
+    again = resumed.filter(_REPLAYED)
+    if again.is_empty() or not (classified.expected["worst"] == Expected.SKIPPED).any():
+        return False
+    last = again.row(-1, named=True)
+    of_its_pass = pl.col("epoch").eq_missing(pl.lit(last["epoch"], pl.Int32))
+    after = resumed.filter(pl.col("order") > last["order"], of_its_pass)
+    return after.height > 0
+
+
+def _by_rank(near: Classified, count: pl.Expr) -> Mapping[int, tuple[int, int]]:
+    """Give what each rank skipped and replayed."""
+    counts = [
+        dict(rows.group_by("rank").agg(count).iter_rows())
+        for rows in (near.expected.filter(_SKIPPED), near.resumed.filter(_REPLAYED))
+    ]
+    ranks = sorted({*counts[0], *counts[1]})
+    return {rank: (counts[0].get(rank, 0), counts[1].get(rank, 0)) for rank in ranks}
+
+
+def _by_worker(near: Classified) -> Mapping[tuple[int, int], tuple[int, int]]:
+    """Give what each loader worker skipped and replayed, 0 and 0 of those that are right."""
+    expected, resumed = near.expected, near.resumed
     if expected["worker"].null_count() or resumed["worker"].null_count():
         return {}
-    signs = (
-        (expected, pl.when(pl.col("worst") == Expected.SKIPPED).then(1).otherwise(0)),
-        (resumed, pl.when(pl.col("worst") == Resumed.REPLAYED).then(-1).otherwise(0)),
-    )
-    rows = [side.unique("record").select("rank", "worker", shift=sign) for side, sign in signs]
-    found = pl.concat(rows).group_by("rank", "worker").agg(pl.col("shift").sum())
-    return {(rank, worker): shift for rank, worker, shift in found.sort(pl.all()).iter_rows()}
-
-
-def _order_of(
-    committed: pl.DataFrame, of_pass: pl.DataFrame | None, resumed: pl.DataFrame, checkpoint: int
-) -> int | None:
-    """Find the earlier pass that holds, as far into it, what the first resumed step holds."""
-    first = resumed.filter(pl.col("step") == checkpoint + 1)
-    if of_pass is None or first.is_empty():
-        return None
-    newest, begin = _epoch(first), of_pass.height
-    if newest != _epoch(of_pass):
-        begin = 0
-    wanted = set(first["sample_id"])
-    for epoch in sorted(committed["epoch"].unique().drop_nulls().to_list()):
-        if epoch == newest:
-            continue
-        order = committed.filter(pl.col("epoch") == epoch)["sample_id"]
-        there = set(order.slice(begin, first.height))
-        if len(wanted & there) >= ALIKE * len(wanted):
-            return int(epoch)
-    return None
+    strange = _REPLAYED | (pl.col("worst") == Resumed.UNEXPECTED)
+    rows = [
+        side.unique("record").select("rank", "worker", shift=shift, wrong=wrong.cast(pl.Int64))
+        for side, shift, wrong in (
+            (expected, _SKIPPED.cast(pl.Int64), _SKIPPED),
+            (resumed, -_REPLAYED.cast(pl.Int64), strange),
+        )
+    ]
+    found = pl.concat(rows).group_by("rank", "worker").sum().sort("rank", "worker")
+    return {(rank, worker): (shift, wrong) for rank, worker, shift, wrong in found.iter_rows()}
 
 
 def _skipped_slots(expected: pl.DataFrame) -> Mapping[int, frozenset[int]]:
-    is_skipped = pl.col("worst") == Expected.SKIPPED
-    slots = expected.group_by("step", "slot").agg(is_skipped.all().alias("all"))
+    slots = expected.group_by("step", "slot").agg(_SKIPPED.all().alias("all"))
     found: dict[int, frozenset[int]] = {}
     for step, slot in slots.filter("all").sort("step", "slot").select("step", "slot").iter_rows():
         found[step] = found.get(step, frozenset()) | {slot}
     return found
-
-
-def _is_among(rows: pl.DataFrame) -> pl.Expr:
-    return pl.col("key").is_in(rows["key"].unique().implode())
-
-
-def _is_cut(rows: pl.DataFrame) -> bool:
-    return bool((rows["record"] != rows["order"]).any())
-
-
-def _begins_at(committed: pl.DataFrame, resumed: pl.DataFrame, checkpoint: int) -> int | None:
-    first = resumed.filter(pl.col("step") == checkpoint + 1)
-    if first.is_empty() or _is_cut(first) or _is_cut(committed):
-        return None
-    order = committed.with_row_index("place").filter(_is_among(first)).unique("key", keep="last")
-    places = first.join(order.select("key", "place"), on="key")["place"].sort()
-    if len(places) != first.height or places.n_unique() != len(places):
-        return None
-    begin, end = int(places[0]), int(places[-1])
-    return begin if end - begin + 1 == len(places) else None
 
 
 def _skip_runs(expected: pl.DataFrame) -> int:
@@ -165,45 +185,30 @@ def _skip_runs(expected: pl.DataFrame) -> int:
     return int((is_skipped & ~is_skipped.shift(1, fill_value=False)).sum())
 
 
-def _holed_documents(classified: Classified, committed: pl.DataFrame) -> int:
-    """Count documents of which one span is skipped and another one of the same pass is used."""
-    names = ["source", "epoch", "sample_id"]
-    expected = classified.expected
-    skipped = expected.filter(pl.col("worst") == Expected.SKIPPED, pl.col("token_end") > 0)
-    used = pl.concat(
-        [
-            classified.resumed.select(*names, other="token_start"),
-            committed.select(*names, other="token_start"),
-            expected.filter(pl.col("worst") == Expected.MATCHED).select(
-                *names, other="token_start"
-            ),
-        ]
-    )
-    both = (
-        skipped.join(used, on=names, how="left", nulls_equal=True)
-        .group_by("order")
-        .agg(
-            pl.col(*names, "token_end").first(),
-            begun=(pl.col("other") < pl.col("token_start").first()).any(),
-            goes_on=(pl.col("other") >= pl.col("token_end").first()).any(),
-        )
-    )
-    # a remainder is the end of a document whose beginning was used; what is skipped in the middle
-    # of a long one, or whole, is another matter
-    is_rest = pl.col("begun").fill_null(value=False) & ~pl.col("goes_on").fill_null(value=False)
-    if both.filter(~is_rest).height:
-        return 0
-    return both.select(names).unique().height
+def _unsharded(committed: pl.DataFrame) -> tuple[int, int]:
+    """
+    Count what several ranks used before the failure: in the same steps, or in the same pass.
 
-
-def _is_unsharded(committed: pl.DataFrame) -> bool:
-    """Tell whether most samples of a step are used by several ranks."""
+    One rank that repeats its own says nothing of sharding, nor do a few that pad a pass.
+    """
     newest = committed.filter(pl.col("step") > (pl.col("step").max() - LATELY))
     if newest["rank"].n_unique() < 2:
-        return False
+        return 0, 0
     owners = newest.group_by("step", "key").agg(pl.col("rank").n_unique())
     shared = owners.filter(pl.col("rank") > 1).height
-    return shared >= ALIKE * owners.height
+    if shared >= ALIKE * owners.height:
+        return shared, owners.height
+    if committed["epoch"].null_count():
+        return 0, 0
+    attempt = committed.filter(pl.col("attempt") == pl.col("attempt").last())
+    owners = attempt.group_by("key").agg(pl.len(), pl.col("rank").n_unique())
+    shared, ranks = owners.filter(pl.col("rank") > 1).height, attempt["rank"].n_unique()
+    own_repeats = owners.filter(pl.col("len") > pl.col("rank")).height
+    passes = attempt["epoch"].n_unique()
+    is_much = shared > max(passes * ranks, _SHARED * owners.height) or (
+        shared > _SHARED * owners.height and owners.height <= passes * ranks * ENOUGH
+    )
+    return (shared, owners.height) if is_much and not own_repeats else (0, 0)
 
 
 def _reached(committed: pl.DataFrame) -> int | None:

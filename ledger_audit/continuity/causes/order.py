@@ -67,16 +67,16 @@ def packing_changed(case: Case) -> Found:
     if not case.clues.is_repacked or (not changed and case.changed(*DATA_KEYS)):
         return None
     told = "documents are used again in other spans"
-    return ("proven" if changed else "likely"), told + (
-        f"; {', '.join(changed)} changed" if changed else ""
-    )
+    is_rest = bool(case.clues.holed_documents or case.clues.reread[0])
+    sure: Confidence = "proven" if changed else "possible" if is_rest else "likely"
+    return sure, told + (f"; {', '.join(changed)} changed" if changed else "")
 
 
 def shuffle_changed(case: Case) -> Found:
     """The place is right, and the order is unrelated."""
     if not _is_other_order(case) or case.clues.is_repacked or case.clues.order_of is not None:
         return None
-    replayed, skipped = case.amount(Resumed.REPLAYED), case.amount(Expected.SKIPPED)
+    replayed, skipped = case.clues.replayed, case.amount(Expected.SKIPPED)
     drift = 0 if case.resume.positions is None else case.resume.positions.drift
     if not drift and not (replayed and (skipped or case.amount(Resumed.UNEXPECTED))):
         return None
@@ -109,7 +109,7 @@ def split_leak(case: Case) -> Found:
 def workers_changed(case: Case) -> Found:
     """Another number of loader workers deals the stream in another order."""
     changed = case.changed("workers")
-    lost = case.amount(Resumed.REPLAYED) or case.amount(Expected.SKIPPED)
+    lost = case.clues.replayed or case.amount(Expected.SKIPPED)
     if not changed or lost or not (case.is_disordered or case.amount(Resumed.MOVED)):
         return None
     facts = case.resume.fingerprints
@@ -125,11 +125,18 @@ def shuffle_buffer_lost(case: Case) -> Found:
     """What is skipped lies scattered behind the cursor, about a buffer in number."""
     skipped, runs = case.amount(Expected.SKIPPED), case.clues.skip_runs
     others = max(case.amount(Resumed.REPLAYED), case.amount(Resumed.UNEXPECTED))
-    if runs < 3 or others > skipped:
+    held = case.shuffle_buffer
+    if held is not None and not case.clues.replayed and skipped <= held:
+        for one in case.resume.later_epochs:
+            if one.missing and skipped <= one.missing <= held:
+                return "likely", (
+                    f"pass {one.epoch} misses {one.missing} samples, and the buffer holds {held}"
+                )
+    if runs < 3 or others > skipped or case.clues.lanes or case.is_shifted:
         return None
-    if case.clues.lanes or case.resume.first_place is not None or case.is_disordered:
-        return None
-    if case.shuffle_buffer is not None and skipped > case.shuffle_buffer:
+    if case.is_disordered and (held is None or case.clues.replayed):
+        return None  # a buffer that is filled anew draws in another order, and nothing twice
+    if held is not None and skipped > held:
         return None
     buffer = "" if case.shuffle_buffer is None else f"; the buffer holds {case.shuffle_buffer}"
     sure: Confidence = "possible" if case.shuffle_buffer is None else "likely"
@@ -141,8 +148,22 @@ def shuffle_buffer_lost(case: Case) -> Found:
 
 def packing_remainder_lost(case: Case) -> Found:
     """The rest of documents that a packer held is skipped."""
-    holed = case.clues.holed_documents
-    if not holed or case.clues.is_repacked or case.amount(Resumed.REPLAYED):
+    holed, skipped = case.clues.holed_documents, case.amount(Expected.SKIPPED)
+    if case.changed(*PACKING_KEYS):
+        return None
+    documents, tokens = case.clues.reread
+    if documents and not skipped:
+        return "likely", (
+            f"of {documents} documents that the checkpoint cut, {tokens} tokens are used again, "
+            f"and nothing else is"
+        )
+    most = case.clues.deal.ranks * max(1, (case.loaders or (1, 1))[0])
+    if case.clues.is_packed and not holed and case.clues.shift == 0 and 0 < skipped <= most:
+        return ("possible" if case.amount(Resumed.REPLAYED) else "likely"), (
+            f"{skipped} whole documents are skipped inside sequences, no more than the packers of "
+            f"{case.clues.deal.ranks} ranks may hold, and no sequence is"
+        )
+    if not holed or case.amount(Resumed.REPLAYED):
         return None
     return "likely", (
         f"of {holed} documents a part is used and the rest, {case.amount(Expected.SKIPPED)} spans "
@@ -152,11 +173,12 @@ def packing_remainder_lost(case: Case) -> Found:
 
 def unsharded_ranks(case: Case) -> Found:
     """Ranks used the same samples before the failure, too."""
-    if not case.clues.is_unsharded:
+    shared, of = case.clues.unsharded
+    if not shared:
         return None
     return "proven", (
-        f"the {case.clues.deal.ranks} ranks used the same samples in the same steps before the "
-        f"failure; whether they are model-parallel peers cannot be told from records"
+        f"{shared} of {of} samples were used by several of the {case.clues.deal.ranks} ranks "
+        f"before the failure; whether these are model-parallel peers cannot be told from records"
     )
 
 
@@ -177,7 +199,7 @@ def _repeated_pass(case: Case) -> tuple[int | None, int] | None:
 
 def _is_other_order(case: Case) -> bool:
     """Tell whether the stream is neither where it should be nor merely early or late."""
-    is_mixed = case.amount(Resumed.REPLAYED) > 0 and case.amount(Expected.SKIPPED) > 0
-    return case.resume.first_place is None and (
+    is_mixed = case.clues.mixed_ranks > 0
+    return not case.is_shifted and (
         case.is_disordered or is_mixed or case.amount(Resumed.UNEXPECTED) > 0
     )

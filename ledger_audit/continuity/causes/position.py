@@ -8,6 +8,12 @@ Found = tuple[Confidence, str] | None
 """How sure, and the arithmetic; null: it is something else."""
 
 
+_MOST_OF = 0.8
+"""Share of what was consumed that comes again where a stream begins again; some of it pads."""
+
+_TOO_LARGE = 16
+"""Batches in a chunk that a shift of whole batches does not end by chance."""
+
 _CHUNKS = (
     16,
     32,
@@ -31,7 +37,10 @@ _CHUNKS = (
 
 def cursor_not_restored(case: Case) -> Found:
     """The stream began again: of the run, or of the pass."""
+    again = case.amount(Resumed.REPLAYED)
     for amount, since in case.amounts:
+        if case.clues.jumps_on and again < _MOST_OF * amount:
+            continue  # it began again, and jumped on: something else mixes the two
         if case.shift == -amount:
             return "proven", f"{_where(case)}: {case.shift} = all that was committed {since}"
     return None
@@ -55,7 +64,7 @@ def relative_cursor(case: Case) -> Found:
         if own is not None and consumed and own < consumed and case.shift == own - consumed:
             steps = case.step - step
             return "likely", (
-                f"{_where(case)}: {case.shift} = {own} records of the {steps} steps since the "
+                f"{_where(case)}: {case.shift} = {own} {case.unit}s of the {steps} steps since the "
                 f"resume at step {step}, instead of {consumed}"
             )
     return None
@@ -104,7 +113,7 @@ def batch_size_rescaled(case: Case) -> Found:
 def off_by_one_batch(case: Case) -> Found:
     """One global batch, or one micro-batch of every rank, too early or too late."""
     batch, deal = case.batch, case.clues.deal
-    if not case.shift or batch is None or not (case.is_even or not case.resume.shift.by_rank):
+    if not case.shift or batch is None or not (case.is_even or not case.clues.by_rank):
         return None
     back = case.since(case.step - 1)
     if case.shift in (batch, -(back or batch)):
@@ -119,6 +128,12 @@ def off_by_one_batch(case: Case) -> Found:
 
 def offset_applied_twice(case: Case) -> Found:
     """The offset was skipped by two parts of the program."""
+    of_pass, size = case.of_pass, case.clues.size
+    if not case.clues.now and of_pass and size and of_pass < size < 2 * of_pass:
+        return "likely", (
+            f"nothing was used after the resume: {of_pass} that were committed in this pass, "
+            f"skipped twice, are more than the {size} samples of the pass"
+        )
     for amount, since in case.amounts if not case.clues.is_pass_over else ():
         if case.shift == amount:
             return (
@@ -150,6 +165,7 @@ def prefetch_counted(case: Case) -> Found:
     if case.loaders is not None:
         workers, batches = case.loaders
         queue = workers * batches * case.clues.deal.ranks * case.clues.deal.rows
+    shift = case.resume.shift.records if shift is None else shift
     at_least = skipped if shift is None else shift
     is_exact = not case.resume.shift.is_lower_bound and shift is not None
     fits = {
@@ -190,11 +206,16 @@ def partial_accumulation_lost(case: Case) -> Found:
 def offset_reapplied_each_epoch(case: Case) -> Found:
     """The first resumed pass is right, and later ones begin at its offset."""
     offset = case.of_pass
-    for one in case.resume.later_epochs:
-        if offset and one.missing == offset and not case.resume.first_place:
+    missing: dict[int | None, int] = {}
+    for one in case.resume.later_epochs:  # of each source
+        missing[one.epoch] = missing.get(one.epoch, 0) + (one.missing or 0)
+    for epoch, count in missing.items():
+        # what pads the end of the pass may be of its beginning
+        is_alike = offset and offset - (case.batch or 1) < count <= offset
+        if is_alike and case.resume.first_place == 0 and not case.clues.is_scattered:
             return "likely", (
-                f"pass {one.epoch} misses {one.missing} samples, as many as were used in the pass "
-                f"of the checkpoint before it"
+                f"pass {epoch} misses {count} samples, and {offset} were used in the pass of the "
+                f"checkpoint before it"
             )
     return None
 
@@ -205,7 +226,8 @@ def read_chunk_skipped(case: Case) -> Found:
     if not shift or shift < 0 or not consumed or not batch or case.clues.skip_runs != 1:
         return None
     chunks = [size for size in _CHUNKS if (consumed + shift) % size == 0 and shift < size]
-    if not chunks or shift % batch == 0:
+    is_whole = batch > 1 and shift % batch == 0
+    if not chunks or (is_whole and max(chunks) < _TOO_LARGE * batch) or shift == batch:
         return None
     return "possible", (
         f"{_where(case)}: the {shift} that are skipped end at a multiple of {max(chunks)}, as a "
@@ -247,7 +269,7 @@ def label_behind_weights(case: Case) -> Found:
 
 def _one_part_of(case: Case, parts: int) -> tuple[int, str] | None:
     """Give the amount of which the stream goes on after one of so many parts, and since when."""
-    if parts < 2 or not case.shift:
+    if parts < 2 or not case.shift or not (case.is_even or not case.clues.by_rank):
         return None
     bases = ((at, since) for at, since in case.amounts if case.shift * parts == -at * (parts - 1))
     return next(bases, None)
@@ -256,5 +278,5 @@ def _one_part_of(case: Case, parts: int) -> tuple[int, str] | None:
 def _where(case: Case) -> str:
     shift, consumed = case.shift or 0, case.consumed
     if consumed is not None:
-        return f"resumed at record {consumed + shift} where {consumed} was expected"
-    return f"resumed {abs(shift)} records too {'early' if shift < 0 else 'late'}"
+        return f"resumed at {case.unit} {consumed + shift} where {consumed} was expected"
+    return f"resumed {abs(shift)} {case.unit}s too {'early' if shift < 0 else 'late'}"

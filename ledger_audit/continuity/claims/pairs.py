@@ -59,7 +59,12 @@ def uncounted(
 def _saved_ledger(saved: Mapping[int, object], tally: Tally) -> ClaimPair:
     facts = compare({rank: read_claim(state) for rank, state in saved.items()}, tally)
     agreement, ranks = facts.agreement, closed_ranges(saved)
-    return ClaimPair("saved-ledger", agreement, ranks, facts.text, facts.ahead)
+    found = {(one.key, one.found) for one in facts.comparisons if one.ranks}
+    is_borrowed = any(
+        one.agreement == "contradicts" and one.claimed and (one.key, one.claimed) in found
+        for one in facts.comparisons
+    )
+    return ClaimPair("saved-ledger", agreement, ranks, facts.text, facts.ahead, is_borrowed)
 
 
 def _saved_restored(
@@ -86,6 +91,8 @@ def _saved_restored(
             key[0],
             closed_ranges(found[key]),
             f"{ranks_told(found[key])} {key[1]}",
+            is_borrowed=key[0] == "contradicts"
+            and all(owners.get(canonical(restored[rank]) or "") for rank in found[key]),
         )
         for key in order[: MOST_TOLD if len(order) <= MOST_TOLD else MOST_TOLD - 1]
     ]

@@ -1,0 +1,78 @@
+"""What planting faults into a copy of a ledger showed."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from ledger_audit.model import Verdict
+from ledger_audit.model.causes import Cause
+
+
+class Shown(StrEnum):
+    """Whether a planted fault was found, and named."""
+
+    FIRST = "first"
+    """Broken, and its cause is named first."""
+    BESIDE = "beside"
+    """Broken; its cause is named with others that fit the same records as well."""
+    OTHER = "other"
+    """Broken, and another cause is named, or none."""
+    MISSED = "missed"
+    """The verdict is `continuous`."""
+    UNPROVEN = "unproven"
+    """The ledger lacks what would decide."""
+    NOT_PLANTED = "not-planted"
+    """The ledger cannot show such a fault."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One fault that was planted, or could not be."""
+
+    fault: str
+    """The cause that should be named."""
+    shown: Shown
+    verdict: Verdict | None
+    """Null: it was not planted."""
+    causes: tuple[Cause, ...] = ()
+    lacks: tuple[str, ...] = ()
+    """What the ledger lacks, so that it is not shown, or not proven."""
+
+
+@dataclass(frozen=True)
+class Untouched:
+    """How the copy without a fault was judged."""
+
+    verdict: Verdict
+    causes: tuple[Cause, ...]
+    lacks: tuple[str, ...]
+    """What would settle what blocks a proof."""
+
+
+@dataclass(frozen=True)
+class Selftest:
+    """Every fault, planted into a copy of one ledger."""
+
+    inputs: Mapping[str, Any]
+    attempt: str
+    """The attempt that the copy was cut from."""
+    steps: int
+    """Of the copy."""
+    records: int
+    """Of the copy."""
+    untouched: Untouched
+    trials: tuple[Trial, ...]
+
+    @property
+    def verdict(self) -> Verdict:
+        """
+        Say whether faults of this ledger would be found.
+
+        Broken: a fault was missed or had a wrong name, or the untouched copy was called broken.
+        Unproven: nothing can be proven of the untouched copy.
+        """
+        wrong = {Shown.OTHER, Shown.MISSED}
+        if any(one.shown in wrong for one in self.trials):
+            return Verdict.BROKEN
+        return self.untouched.verdict
