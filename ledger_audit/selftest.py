@@ -49,7 +49,7 @@ def selftest(
         attempt=stretch.attempt.label,
         steps=stretch.steps,
         records=stretch.records.height,
-        untouched=Untouched(clean.verdict, clean.causes, _lacks(clean)),
+        untouched=Untouched(clean.verdict, clean.causes, _broken(clean), _lacks(clean)),
         trials=tuple(trials),
     )
 
@@ -90,6 +90,10 @@ def _judged(planted: Planted, stretch: Stretch) -> list[Resume]:
         )
         for index in range(1, len(source.lineage.chain))
     ]
+
+
+def _broken(resume: Resume) -> tuple[str, ...]:
+    return tuple(one.because for one in resume.clauses if one.verdict == Verdict.BROKEN)
 
 
 def _lacks(resume: Resume) -> tuple[str, ...]:

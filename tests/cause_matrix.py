@@ -1,33 +1,86 @@
 """
-Counts which cause is named first for random jobs with planted faults: `cause_matrix.py [SEEDS]`.
+Counts which cause is named first for faults in random jobs: `cause_matrix.py [JOBS] [--write]`.
 
-World sizes, slots, rows, workers, epochs, logged columns and the length of the rolled-back window
-are drawn; each fault has its clean twins, of which no cause may be named. Prints a table in
-Markdown.
+World sizes, slots, rows, workers, passes, logged columns and the length of the rolled-back window
+are drawn. Faults are planted twice over: by the program's own selftest into random clean jobs,
+and by the simulator of these tests, which knows nothing of it. Prints the tables of
+docs/cause-matrix.md, in Markdown; `--write` puts them there.
 """
 
 import json
+import random
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from multiprocessing import Pool
 from pathlib import Path
 
 from faults import FAULTS, make
 
 from ledger_audit import audit
-from ledger_audit.errors import LedgerAuditError
+from ledger_audit.errors import LedgerAuditError, UsageError
 from ledger_audit.model import Reading, Verdict
+from ledger_audit.model.selftest import Shown
+from ledger_audit.planting import FAULTS as CAUSES
+from ledger_audit.planting import Stretch, cut
+from ledger_audit.selftest import tried
+from ledger_audit.sources import open_source
+
+ENOUGH = 0.95
+SIMULATED = {
+    "partial-accumulation": "partial-accumulation-lost",
+    "prefetch-loss": "prefetch-counted",
+    "stale-rank": "rank-cursor-stale",
+    "void-before-checkpoint": "void-steps-rewound",
+    "reseed": "shuffle-changed",
+    "older-checkpoint": "stale-cursor",
+}
+"""Fault of the simulator → its cause."""
+PAGE = Path(__file__).parent.parent / "docs" / "cause-matrix.md"
+MARK = "## The last result\n"
+
+
+def random_stretch(seed: int) -> Stretch | None:
+    """Draw a clean job, what it logs and when it dies; null: it is too short to fail."""
+    job = make(FAULTS[seed % len(FAULTS)], seed, clean=True)
+    rng = random.Random(f"matrix/{seed}")
+    with tempfile.TemporaryDirectory() as folder:
+        _write(Path(folder), job.control)
+        try:
+            stretch = cut(open_source([Path(folder)], Reading()), most_steps=64)
+        except UsageError:
+            return None
+        stretch = replace(stretch, records=stretch.records.clone())
+    more = {"dataset": "one", "prefetch_factor": rng.randint(1, 3), "shuffle_buffer": 64}
+    drawn = {key: value for key, value in more.items() if rng.random() < 0.5}
+    known = {**stretch.attempt.fingerprint, **drawn}
+    attempt = replace(stretch.attempt, fingerprint=known)
+    return replace(stretch, attempt=attempt, dies_at=rng.uniform(0.5, 0.95))
+
+
+def named_by_selftest(seed: int) -> list[tuple[str, str]]:
+    """Give, for every fault that the job of this seed can show, what is named first."""
+    stretch = random_stretch(seed)
+    found = [] if stretch is None else [tried(fault, stretch) for fault in CAUSES]
+    told = []
+    for one in found:
+        if one.shown == Shown.FIRST:
+            told.append((one.fault, one.fault))
+        elif one.shown != Shown.NOT_PLANTED:
+            own = [cause.code for cause in one.causes if not cause.is_older]
+            told.append((one.fault, own[0] if own else str(one.verdict)))
+    return told
 
 
 def first_causes(fault: str, seed: int, *, clean: bool) -> list[str]:
     """Name the first cause of each broken resume of a random job; `-` where none is named."""
     job = make(fault, seed, clean=clean)
     with tempfile.TemporaryDirectory() as folder:
-        run = Path(folder) / "run"
-        run.mkdir()
-        (run / "run.jsonl").write_text("".join(json.dumps(line) + "\n" for line in job.run))
+        _write(Path(folder), job.run)
         try:
-            report = audit.diff([run], Reading(full=True))
+            report = audit.diff([Path(folder)], Reading(full=True))
         except LedgerAuditError:
             return []
     broken = [one for one in report.resumes if one.verdict == Verdict.BROKEN]
@@ -35,20 +88,48 @@ def first_causes(fault: str, seed: int, *, clean: bool) -> list[str]:
     return [codes[0] if codes else "-" for codes in own]
 
 
-def main(seeds: int) -> None:
-    """Print fault, broken resumes, and how often each cause came first."""
-    sys.stdout.write("| fault | broken | first cause named |\n|---|---|---|\n")
-    for fault in FAULTS:
-        found: Counter[str] = Counter()
-        for seed in range(seeds):
-            found.update(first_causes(fault, seed, clean=False))
-            wrong = first_causes(fault, seed, clean=True)
-            if wrong:
-                found[f"CLEAN {wrong}"] += 1
-        told = ", ".join(f"{cause} {count}" for cause, count in found.most_common())
-        sys.stdout.write(f"| {fault} | {found.total()} | {told} |\n")
-        sys.stdout.flush()
+def named_of_simulated(seed: int) -> list[tuple[str, str]]:
+    """Give what is named first of the simulator's faults, and of their clean twins."""
+    told = []
+    for fault, cause in SIMULATED.items():
+        told += [(cause, named) for named in first_causes(fault, seed, clean=False)]
+        told += [("no fault", named) for named in first_causes(fault, seed, clean=True)]
+    return told
+
+
+def table(found: Counter[tuple[str, str]], faults: tuple[str, ...]) -> Iterator[str]:
+    """Give the rows of a table: fault, how many, the share that is named first, and the others."""
+    yield "| fault | broken or unproven | named first | otherwise |\n|---|---|---|---|\n"
+    for fault in faults:
+        named = Counter({first: n for (planted, first), n in found.items() if planted == fault})
+        right, count = named.pop(fault, 0), named.total() + found[fault, fault]
+        share = f"{100 * right / count:.1f} %" if count else "-"
+        others = ", ".join(f"{first} {n}" for first, n in named.most_common())
+        mark = " (*)" if count and right < ENOUGH * count else ""
+        yield f"| `{fault}` | {count} | {share}{mark} | {others} |\n"
+
+
+def _write(folder: Path, lines: tuple[dict[str, object], ...]) -> None:
+    (folder / "run.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def main(jobs: int, *, writes: bool) -> None:
+    """Print both tables, or put them into the page."""
+    with Pool(2) as pool:
+        own = Counter(one for told in pool.imap(named_by_selftest, range(jobs), 4) for one in told)
+        twice = Counter(
+            one for told in pool.imap(named_of_simulated, range(jobs // 4), 4) for one in told
+        )
+    text = f"{jobs} random jobs, faults planted by `selftest`:\n\n"
+    text += "".join(table(own, tuple(CAUSES)))
+    text += f"\n{jobs // 4} random jobs of each, faults planted by the simulator of the tests:\n\n"
+    text += "".join(table(twice, (*SIMULATED.values(), "no fault")))
+    sys.stdout.write(text)
+    if writes:
+        before = PAGE.read_text(encoding="utf-8").split(MARK)[0]
+        PAGE.write_text(f"{before}{MARK}\n{text}", encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 40)
+    numbers = [one for one in sys.argv[1:] if one.isdecimal()]
+    main(int(numbers[0]) if numbers else 300, writes="--write" in sys.argv)

@@ -24,6 +24,7 @@ COMMANDS = {
     "checkpoints": "Say of every checkpoint what it is worth, and which one to resume from.",
     "explain": "Say what a cause, an outcome or a limit is; of a cause, how to fix it.",
     "preflight": "Say what could be proven if the job died now, and what is missing for the rest.",
+    "selftest": "Plant every fault into a copy of a ledger, and see that each is found.",
     "seal": "Recover and seal what dead writers left, and merge small files.",
     "convert": "Write a log of any readable format as a ledger, and list what it does not tell.",
     "demo": "Kill a small job, resume it with a fault of your choice, and audit it.",

@@ -46,6 +46,8 @@ class Untouched:
 
     verdict: Verdict
     causes: tuple[Cause, ...]
+    because: tuple[str, ...]
+    """Of each clause that is broken: what breaks it."""
     lacks: tuple[str, ...]
     """What would settle what blocks a proof."""
 

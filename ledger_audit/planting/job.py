@@ -159,17 +159,19 @@ def dealt(records: pl.DataFrame, places: pl.DataFrame, order: pl.DataFrame) -> p
 def script(
     stretch: Stretch,
     at: float = 0.4,
-    died: float = 0.8,
+    died: float | None = None,
     changed: Mapping[str, object] | None = None,
 ) -> Script:
     """
     Save after a share of the stretch, and die after another; at least one step is lost.
 
+    Where several passes are logged, the shares are of the first.
+
     Of the fingerprint keys in `changed`, those that the ledger has are others after the resume.
     """
     bound = steps_of_a_pass(stretch)
     checkpoint = max(2, int(bound * at))
-    last = min(stretch.steps - 1, max(checkpoint + 1, int(bound * died)))
+    last = min(stretch.steps - 1, max(checkpoint + 1, int(bound * (died or stretch.dies_at))))
     if checkpoint >= last:
         raise CannotPlant("more steps")
     known = {key: new for key, new in (changed or {}).items() if key in stretch.fingerprint}

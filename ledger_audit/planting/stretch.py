@@ -44,6 +44,8 @@ class Stretch:
     place in its sequence."""
     has_commits: bool
     """The ledger says which updates were applied."""
+    dies_at: float = 0.8
+    """The share of its steps, or of those of its first pass, after which the job dies."""
 
     @property
     def steps(self) -> int:
@@ -110,8 +112,16 @@ def cut(source: Source, most_steps: int) -> Stretch:
             f"attempt {longest.label} has fewer than {FEWEST} whole committed steps in a row",
             hint=f"faults are planted into a job of {FEWEST} steps or more",
         )
-    first, last = found
-    rows = window.records.filter(IS_USED, pl.col("step").is_between(first, last))
+    rows = window.records.filter(IS_USED, pl.col("step").is_between(*found))
+    if longest.resumed_at is not None:
+        rows = _without_half_a_pass(rows)
+    if rows["step"].n_unique() < FEWEST:
+        raise UsageError(
+            f"attempt {longest.label} has fewer than {FEWEST} steps of one pass",
+            hint=f"faults are planted into a job of {FEWEST} steps or more",
+        )
+    first = rows["step"].min()
+    assert isinstance(first, int)
     return Stretch(longest, _numbered(rows, first), source.has_commits)
 
 
@@ -135,6 +145,23 @@ def _longest_run(window: Side, most_steps: int) -> tuple[int, int] | None:
         if run[1] - run[0] < most_steps and (best is None or run[1] - run[0] > best[1] - best[0]):
             best = run
     return best
+
+
+def _without_half_a_pass(rows: pl.DataFrame) -> pl.DataFrame:
+    """
+    Keep the rest of the pass in which an attempt was resumed, or what comes after it.
+
+    Together they would be a pass that misses its beginning.
+    """
+    of_step = rows.group_by("step").agg(pl.col("epoch").min().alias("low"), pl.col("epoch").max())
+    first = rows["epoch"].min()
+    if first is None or first == rows["epoch"].max():
+        return rows
+    steps = [
+        of_step.filter(pl.col("epoch") == first)["step"],
+        of_step.filter(pl.col("low") > first)["step"],
+    ]
+    return rows.filter(pl.col("step").is_in(max(steps, key=len).implode()))
 
 
 def _numbered(rows: pl.DataFrame, first: int) -> pl.DataFrame:

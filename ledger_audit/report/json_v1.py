@@ -115,12 +115,13 @@ def _resume(resume: Resume) -> dict[str, Any]:
         "findings": [_finding(finding) for finding in resume.findings],
         "draws": None if resume.draws is None else asdict(resume.draws),
         **beside(resume),
-        "causes": [_cause(cause) for cause in resume.causes],
+        "causes": [cause_of(cause) for cause in resume.causes],
         "limits": [_limit(limit) for limit in resume.limits],
     }
 
 
-def _cause(cause: Cause) -> dict[str, Any]:
+def cause_of(cause: Cause) -> dict[str, Any]:
+    """Give a cause as every report has it."""
     return {
         "code": cause.code,
         "title": cause.title,

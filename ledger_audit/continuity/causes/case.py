@@ -118,9 +118,17 @@ class Case:
 
     @property
     def is_even(self) -> bool:
-        """All ranks are shifted, by as much."""
-        shifts = self.clues.by_rank
-        return len(shifts) == self.clues.deal.ranks and len(set(shifts.values())) == 1
+        """All ranks are shifted, by as much but for what pads a pass."""
+        shifts = self.clues.by_rank.values()
+        if len(shifts) < self.clues.deal.ranks or not shifts:
+            return False
+        spread = max(shifts) - min(shifts)
+        return spread == 0 or (spread == 1 and min(shifts) > 0)  # a pad at the end of a pass
+
+    @property
+    def is_replaying(self) -> bool:
+        """More is used again than evens out the ranks at the end of a pass."""
+        return self.clues.replayed >= self.clues.deal.ranks
 
     @property
     def is_disordered(self) -> bool:

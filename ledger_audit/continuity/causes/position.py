@@ -157,7 +157,7 @@ def prefetch_counted(case: Case) -> Found:
     """What was read or queued counts as consumed."""
     ahead, shift = case.claimed_ahead, case.shift
     skipped = case.amount(Expected.SKIPPED)
-    if case.amount(Resumed.REPLAYED) or not skipped or case.loaders == (0, 0):
+    if case.is_replaying or not skipped or case.loaders == (0, 0):
         return None
     if not case.is_even:
         return None
@@ -238,7 +238,7 @@ def read_chunk_skipped(case: Case) -> Found:
 def declared_skip_reapplied(case: Case) -> Found:
     """A stretch as long as a declared skip is left out once more, later."""
     skipped = case.amount(Expected.SKIPPED)
-    if skipped not in case.declared or case.clues.skip_runs != 1 or case.amount(Resumed.REPLAYED):
+    if skipped not in case.declared or case.clues.skip_runs != 1 or case.is_replaying:
         return None
     return "likely", (
         f"{skipped} records in a row are skipped that no declaration names, as many as were "
