@@ -46,6 +46,7 @@ def selftest(
         trials.append(tried(fault, stretch))
     return Selftest(
         inputs={"ledger": [str(root) for root in roots]},
+        options={"steps": most_steps, "columns": dict(reading.columns)},
         attempt=stretch.attempt.label,
         steps=stretch.steps,
         records=stretch.records.height,

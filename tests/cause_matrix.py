@@ -29,6 +29,8 @@ from ledger_audit.selftest import tried
 from ledger_audit.sources import open_source
 
 ENOUGH = 0.95
+LEAST = 10
+"""Steps of a random job: of fewer, most faults look like others."""
 SIMULATED = {
     "partial-accumulation": "partial-accumulation-lost",
     "prefetch-loss": "prefetch-counted",
@@ -53,6 +55,8 @@ def random_stretch(seed: int) -> Stretch | None:
         except UsageError:
             return None
         stretch = replace(stretch, records=stretch.records.clone())
+    if stretch.steps < LEAST:
+        return None
     more = {"dataset": "one", "prefetch_factor": rng.randint(1, 3), "shuffle_buffer": 64}
     drawn = {key: value for key, value in more.items() if rng.random() < 0.5}
     known = {**stretch.attempt.fingerprint, **drawn}

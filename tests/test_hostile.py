@@ -47,7 +47,7 @@ QUIETLY = settings(
 )
 
 
-def _is_safe(text: str) -> bool:
+def is_safe(text: str) -> bool:
     return all(
         one == "\n"
         or (one.isprintable() and unicodedata.bidirectional(one) not in ("R", "AL", "AN"))
@@ -79,7 +79,7 @@ def test_no_id_is_obeyed(
     ):
         ran = ledger_audit(*arguments)
         assert ran.code in (0, 1, 2, 3), ran.err
-        assert _is_safe(ran.out + ran.err)
+        assert is_safe(ran.out + ran.err)
         if arguments[0] != "show" and "json" not in arguments:
             assert max(map(len, ran.out.splitlines())) <= 80
 
@@ -116,7 +116,7 @@ def test_no_label_and_no_event_is_obeyed(
         ran = ledger_audit(*arguments)
         is_too_long = len(label) > 200  # for the name of a folder
         assert ran.code in ((0, 1, 2, 3, 4) if is_too_long else (0, 1, 3)), ran.err
-        assert _is_safe(ran.out + ran.err)
+        assert is_safe(ran.out + ran.err)
 
 
 @pytest.mark.parametrize("name", ["\x1b[31m.csv", "a\nb.csv", "\u202e.csv", "[red].csv"])
@@ -127,4 +127,4 @@ def test_no_path_is_obeyed(name: str, tmp_path: Path) -> None:
     for command in ("diff", "show"):
         ran = ledger_audit(command, tmp_path / name)
         assert ran.code == 4
-        assert _is_safe(ran.err)
+        assert is_safe(ran.err)

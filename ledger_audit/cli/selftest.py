@@ -57,7 +57,7 @@ def selftest(
         raise UsageError(
             f"--fault {unknown[0]}: no such fault", hint=f"one of {', '.join(sorted(FAULTS))}"
         )
-    chosen: dict[str, Any] = {"faults": faults} if faults else {}
+    chosen: dict[str, Any] = {"faults": tuple(dict.fromkeys(faults))} if faults else {}
     with progress() as told:
         report = run(ledger, Reading(columns=columns), most_steps=most_steps, tell=told, **chosen)
     for kind, path in reports:

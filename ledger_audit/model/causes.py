@@ -78,6 +78,11 @@ class Clues:
     """The last thing seen of the resumed stream is used again: more may be."""
     is_packed: bool = False
     """Sequences hold several records."""
+    by_position: int | None = None
+    """Places from the next one to the first resumed one, where the first steps' positions are one
+    stretch; null: they are not, or none are logged."""
+    skips_first: bool = False
+    """Of every rank that skips something, what was due first is skipped."""
     shift: int | None = None
     """Sequences that are skipped less those that are used again; null: there are both."""
     skip_runs: int = 0

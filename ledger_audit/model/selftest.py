@@ -57,6 +57,7 @@ class Selftest:
     """Every fault, planted into a copy of one ledger."""
 
     inputs: Mapping[str, Any]
+    options: Mapping[str, Any]
     attempt: str
     """The attempt that the copy was cut from."""
     steps: int
@@ -72,9 +73,11 @@ class Selftest:
         Say whether faults of this ledger would be found.
 
         Broken: a fault was missed or had a wrong name, or the untouched copy was called broken.
-        Unproven: nothing can be proven of the untouched copy.
+        Unproven: nothing can be proven of the untouched copy, or no fault could be planted.
         """
-        wrong = {Shown.OTHER, Shown.MISSED}
-        if any(one.shown in wrong for one in self.trials):
+        shown = {one.shown for one in self.trials}
+        if shown & {Shown.OTHER, Shown.MISSED}:
             return Verdict.BROKEN
+        if shown == {Shown.NOT_PLANTED} and self.untouched.verdict == Verdict.CONTINUOUS:
+            return Verdict.UNPROVEN
         return self.untouched.verdict

@@ -23,6 +23,8 @@ def shuffle_buffer_lost(stretch: Stretch) -> Planted:
         needs((buffer >= 3, "a shuffle buffer of three samples"))
         ranks = ranks[: max(1, buffer // 3)]
     since = pl.col("n") - pl.col("n").min().over("rank")
+    seen = min(stretch.used(job.died)[rank] - job.used[rank] for rank in ranks)
+    needs((seen > 7, "more steps between the checkpoint and the failure"))
     lost = since.is_in([1, 3, 6]) & pl.col("rank").is_in(ranks)
     later = stretch.sequences.filter(pl.col("step") > job.checkpoint).sort("rank", "n")
     order = later.filter(~lost).select("rank", "n", lane="rank")
@@ -95,9 +97,10 @@ def dataset_changed(stretch: Stretch) -> Planted:
 def split_leak(stretch: Stretch) -> Planted:
     """A sample that is evaluated on is used in training after the resume."""
     job = script(stretch)
-    first = stretch.records.filter(
-        pl.col("step") == job.died, pl.col("rank") == stretch.ranks[0], pl.col("part") == 0
-    ).head(1)
+    is_before = pl.col("step") <= job.checkpoint
+    before, later = stretch.records.filter(is_before), stretch.records.filter(~is_before)
+    first = later.join(before, on="sample_id", how="anti", maintain_order="left").head(1)
+    needs((first.height > 0, "a sample that is first used after the checkpoint"))
     held = first.with_columns(step=pl.lit(1, pl.Int64), stream=pl.lit(EVAL))
     records = pl.concat([job.first().records, held], how="diagonal")
     planted = job.planted(job.going_on(job.used), records=records)

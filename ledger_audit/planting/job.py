@@ -7,7 +7,10 @@ from typing import Any
 import polars as pl
 
 from ledger_audit.continuity.contract import DIFF, Contract
-from ledger_audit.planting.stretch import FEWEST, Stretch
+from ledger_audit.planting.stretch import Stretch
+
+FEWEST_OF_A_PASS = 5
+"""Steps of a pass that a job can be killed in."""
 
 
 class CannotPlant(Exception):  # noqa: N818  # it is no error: the ledger does not show such a thing
@@ -170,7 +173,7 @@ def script(
     Of the fingerprint keys in `changed`, those that the ledger has are others after the resume.
     """
     bound = steps_of_a_pass(stretch)
-    checkpoint = max(2, int(bound * at))
+    checkpoint = max(3, int(bound * at))
     last = min(stretch.steps - 1, max(checkpoint + 1, int(bound * (died or stretch.dies_at))))
     if checkpoint >= last:
         raise CannotPlant("more steps")
@@ -214,7 +217,7 @@ def steps_of_a_pass(stretch: Stretch) -> int:
     """Count the steps up to the end of the first pass, if it is long enough to fail in."""
     if len(stretch.passes) > 1:
         first = stretch.sequences.filter(pl.col("epoch") == stretch.passes[0])["step"].max()
-        if isinstance(first, int) and first >= FEWEST:
+        if isinstance(first, int) and first >= FEWEST_OF_A_PASS:
             return first
     return stretch.steps
 

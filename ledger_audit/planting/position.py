@@ -67,7 +67,7 @@ def rank_count_for_global(stretch: Stretch) -> Planted:
     needs(several_ranks(stretch))
     ranks = len(stretch.ranks)
     steps = steps_of_a_pass(stretch)
-    for checkpoint in range(max(2, steps // 3), steps - 1):
+    for checkpoint in range(max(3, steps // 3), steps - 1):
         job = Script(stretch, checkpoint, stretch.steps - 1)
         if all(count % ranks == 0 for count in job.used.values()):
             return job.planted(job.going_on(_parts(job, ranks)))
@@ -159,7 +159,7 @@ def count_is_not_position(stretch: Stretch) -> Planted:
 def read_chunk_skipped(stretch: Stretch) -> Planted:
     """The rest of a chunk that was read at once is skipped."""
     ranks, rows = len(stretch.ranks), stretch.micro_batch
-    for checkpoint in range(2, stretch.steps - 2):
+    for checkpoint in range(3, stretch.steps - 2):
         job = Script(stretch, checkpoint, stretch.steps - 1)
         consumed = sum(job.used.values())
         batch = sum(stretch.used(1).values())
@@ -168,7 +168,8 @@ def read_chunk_skipped(stretch: Stretch) -> Planted:
             per_rank, left = divmod(shift, ranks)
             begins = shifted(job.used, per_rank)
             is_whole = not left and (ranks == 1 or per_rank % rows == 0)
-            is_other = shift % batch and shift not in (ranks * rows, consumed) and shift > 1
+            is_other = shift not in (0, 1, ranks * rows, consumed) and shift % batch != 0
+            is_other = is_other and (stretch.slots == 1 or shift % (ranks * rows) != 0)
             is_seen = checkpoint + shift / batch + 1 < job.died
             if is_whole and is_other and is_seen and reaches(begins, stretch):
                 return job.planted(job.going_on(begins))

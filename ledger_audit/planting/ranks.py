@@ -98,6 +98,7 @@ def workers_changed(stretch: Stretch) -> Planted:
     workers = stretch.fingerprint.get("workers")
     needs((isinstance(workers, int), "fingerprint key workers"))
     job = script(stretch, changed={"workers": int(workers or 0) + 1})
+    needs((job.died - job.checkpoint > 1, "more steps between the checkpoint and the failure"))
     window = 2 * stretch.slots * stretch.micro_batch
     since = pl.col("n") - pl.col("n").min().over("rank")
     block, within = since // window, since % window // stretch.micro_batch

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from ledger_audit import __version__
 from ledger_audit.model import Verdict
-from ledger_audit.model.selftest import Selftest, Shown, Trial
+from ledger_audit.model.selftest import Selftest, Shown, Trial, Untouched
 from ledger_audit.printable import counted, printable
 from ledger_audit.report.json_text import text_of
 from ledger_audit.report.json_v1 import cause_of
@@ -41,12 +41,8 @@ def to_terminal(report: Selftest, screen: Screen) -> str:
 
 
 def _blocks(report: Selftest) -> Iterator[RenderableType]:
-    verdict = report.verdict
-    planted = [one for one in report.trials if one.shown != Shown.NOT_PLANTED]
-    named = [one for one in planted if one.shown in (Shown.FIRST, Shown.BESIDE)]
-    word = Text(_WORDS[verdict], style=VERDICTS[verdict])
-    yield word + plain(
-        f": {len(named)} of {counted(len(planted), 'planted fault')} found and named", "bold"
+    yield Text(_WORDS[report.verdict], style=VERDICTS[report.verdict]) + plain(
+        f": {_headline(report)}", "bold"
     )
     copy = f"{counted(report.steps, 'step')}, {counted(report.records, 'record')}"
     rows = [
@@ -55,7 +51,19 @@ def _blocks(report: Selftest) -> Iterator[RenderableType]:
     ]
     yield labelled(rows)
     yield ""
-    yield Padding(_table(report.trials), (0, 0, 0, 2))
+    yield Padding(_table(report), (0, 0, 0, 2))
+
+
+def _headline(report: Selftest) -> str:
+    planted = [one for one in report.trials if one.shown != Shown.NOT_PLANTED]
+    named = [one for one in planted if one.shown in (Shown.FIRST, Shown.BESIDE)]
+    left = len(report.trials) - len(planted)
+    untouched = report.untouched.verdict
+    told = [] if untouched == Verdict.CONTINUOUS else [f"the untouched copy is {untouched}"]
+    if not planted:
+        return "; ".join([*told, "no fault could be planted"])
+    told.append(f"{len(named)} of {counted(len(planted), 'planted fault')} found and named")
+    return "; ".join(told + ([f"{left} not planted"] if left else []))
 
 
 def _untouched(report: Selftest) -> str:
@@ -64,19 +72,21 @@ def _untouched(report: Selftest) -> str:
     return "; ".join(told + [f"lacks {one}" for one in untouched.lacks])
 
 
-def _table(trials: tuple[Trial, ...]) -> Table:
+def _table(report: Selftest) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for name in ("fault", "", "how sure, or what is lacking"):
+    for name in ("fault", "result", "how sure, or what is lacking"):
         table.add_column(name, overflow="fold", no_wrap=name == "fault")
-    for one in trials:
+    for one in report.trials:
         word, style = _SHOWN[one.shown]
-        table.add_row(one.fault, Text(word, style=style), printable(_told(one)))
+        table.add_row(one.fault, Text(word, style=style), printable(_told(one, report.untouched)))
     return table
 
 
-def _told(one: Trial) -> str:
+def _told(one: Trial, untouched: Untouched) -> str:
     if one.lacks:
-        return f"lacks {'; '.join(one.lacks)}"
+        own = [lack for lack in one.lacks if lack not in untouched.lacks]
+        shared = ["what the untouched copy lacks"] if len(own) < len(one.lacks) else []
+        return f"lacks {'; '.join([*shared, *own])}"
     if one.shown == Shown.FIRST:
         return next(cause.confidence for cause in one.causes if cause.code == one.fault)
     return f"first is {one.causes[0].code}" if one.causes else "no cause"
@@ -89,6 +99,7 @@ def to_json(report: Selftest) -> str:
         "tool": {"name": "ledger-audit", "version": __version__},
         "command": "selftest",
         "inputs": dict(report.inputs),
+        "options": dict(report.options),
         "verdict": report.verdict,
         "copy": {
             "attempt": report.attempt,

@@ -5,6 +5,9 @@ from dataclasses import dataclass
 from ledger_audit.model import Expected, Overlay, Resume, Resumed
 from ledger_audit.model.causes import Clues, Steps
 
+_FEW = 4
+"""Sequences of a step that are a stretch of an order by chance."""
+
 
 @dataclass(frozen=True)
 class Case:
@@ -35,26 +38,38 @@ class Case:
     @property
     def shift(self) -> int | None:
         """D: sequences from where the stream should go on to where it does; null: not known."""
-        if self.clues.is_repacked or self.clues.is_scattered:
+        if self.clues.is_repacked or self.is_scattered:
             return None  # other pieces of the documents, or no place at all
+        if self.clues.by_position is not None and not self.voids:
+            return self.clues.by_position
         if self.clues.is_packed:  # places, counts and claims are of sequences
-            return None if self.is_disordered else self._shift_of_sequences
+            return None if self.is_disordered else self.clues.shift
         if self.resume.first_place is not None:
             return self.resume.first_place
         if self.clues.begins_at is not None and self.is_all_read:
             return self.clues.begins_at - self.clues.distinct
         is_least = self.resume.shift.is_lower_bound or self.clues.is_open
-        return None if is_least else self.resume.shift.records
+        return None if is_least or not self.clues.skips_first else self.resume.shift.records
 
     @property
-    def _shift_of_sequences(self) -> int | None:
-        found = None if self.resume.positions is None else self.resume.positions.shift
-        return self.clues.shift if found is None else found
+    def least(self) -> int | None:
+        """Skipped at least, where the reference ends too early to tell; null: it is known."""
+        is_one_way = self.clues.skips_first and not self.clues.mixed_ranks
+        is_open = self.resume.shift.is_lower_bound and is_one_way and self.is_even
+        return self.resume.shift.records if is_open and self.shift is None else None
+
+    @property
+    def is_scattered(self) -> bool:
+        """What comes first is no stretch of any order."""
+        deal = self.clues.deal
+        is_small = deal.ranks * deal.rows * deal.slots < _FEW
+        is_mixed = self.clues.mixed_ranks > 0 and self.is_disordered
+        return self.clues.is_scattered or (is_small and is_mixed)
 
     @property
     def is_shifted(self) -> bool:
         """The stream goes on at another place, in its own order."""
-        return self.resume.first_place is not None and not self.clues.is_scattered
+        return self.resume.first_place is not None and not self.is_scattered
 
     @property
     def unit(self) -> str:

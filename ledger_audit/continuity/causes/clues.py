@@ -10,6 +10,7 @@ from ledger_audit.continuity.causes.stretches import (
     ALIKE,
     ENOUGH,
     begins_at,
+    by_position,
     first_rows,
     is_cut,
     is_scattered,
@@ -70,6 +71,8 @@ def clues_of(facts: Facts, classified: Classified) -> Clues:
         jumps_on=_jumps_on(classified, resumed),
         is_open=bool((resumed["worst"].tail(1) == Resumed.REPLAYED).any()),
         is_packed=_is_packed(resumed),
+        by_position=by_position(committed, first_rows(classified, at, ENOUGH)),
+        skips_first=_skips_first(classified.expected),
         shift=_shift(classified),
         skip_runs=_skip_runs(classified.expected),
         holed_documents=holed_documents(classified, committed),
@@ -178,6 +181,12 @@ def _skipped_slots(expected: pl.DataFrame) -> Mapping[int, frozenset[int]]:
     for step, slot in slots.filter("all").sort("step", "slot").select("step", "slot").iter_rows():
         found[step] = found.get(step, frozenset()) | {slot}
     return found
+
+
+def _skips_first(expected: pl.DataFrame) -> bool:
+    of_rank = expected.sort("order").group_by("rank")
+    found = of_rank.agg(some=_SKIPPED.any(), first=_SKIPPED.first())
+    return bool(found.filter("some")["first"].all())
 
 
 def _skip_runs(expected: pl.DataFrame) -> int:

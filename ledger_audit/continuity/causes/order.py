@@ -36,7 +36,7 @@ def epoch_exhausted(case: Case) -> Found:
 def epoch_not_set(case: Case) -> Found:
     """The place is right, and the order is that of another pass."""
     other, (_, now) = case.clues.order_of, case.clues.passes
-    if other is not None and _is_other_order(case):
+    if other is not None and (_is_other_order(case) or not case.is_shifted):
         return "proven", (
             f"the first resumed step, labelled pass {now}, holds what pass {other} held at this "
             f"place"
@@ -126,9 +126,11 @@ def shuffle_buffer_lost(case: Case) -> Found:
     skipped, runs = case.amount(Expected.SKIPPED), case.clues.skip_runs
     others = max(case.amount(Resumed.REPLAYED), case.amount(Resumed.UNEXPECTED))
     held = case.shuffle_buffer
-    if held is not None and not case.clues.replayed and skipped <= held:
+    is_late = not case.clues.skips_first or not skipped
+    if held is not None and not case.clues.replayed:
         for one in case.resume.later_epochs:
-            if one.missing and skipped <= one.missing <= held:
+            missing = one.missing or 0
+            if skipped < missing <= held or (is_late and 0 < skipped == missing <= held):
                 return "likely", (
                     f"pass {one.epoch} misses {one.missing} samples, and the buffer holds {held}"
                 )

@@ -95,7 +95,14 @@ def rank_count_for_global(case: Case) -> Found:
 def batch_size_rescaled(case: Case) -> Found:
     """A count of steps was multiplied by another batch, or rounded to one."""
     before, now, consumed = case.batch, case.batch_now, case.consumed
-    if not before or not now or before == now or case.shift is None:
+    if not before or not now or before == now:
+        return None
+    if case.least is not None and case.step * (now - before) >= case.least:
+        return "likely", (
+            f"at least {case.least} are skipped, and {case.step} steps x ({now} - {before}) = "
+            f"{case.step * (now - before)}: the step was multiplied by the new batch"
+        )
+    if case.shift is None:
         return None
     if case.shift == case.step * (now - before):
         return "likely", (
@@ -136,10 +143,8 @@ def offset_applied_twice(case: Case) -> Found:
         )
     for amount, since in case.amounts if not case.clues.is_pass_over else ():
         if case.shift == amount:
-            return (
-                "likely",
-                f"{_where(case)}: +{amount} = all that was committed {since}, once more",
-            )
+            told = f"{_where(case)}: +{amount} = all that was committed {since}, once more"
+            return "likely", told
     return None
 
 
@@ -159,7 +164,7 @@ def prefetch_counted(case: Case) -> Found:
     skipped = case.amount(Expected.SKIPPED)
     if case.is_replaying or not skipped or case.loaders == (0, 0):
         return None
-    if not case.is_even:
+    if not case.is_even or not case.clues.skips_first:
         return None
     queue = None
     if case.loaders is not None:
@@ -212,7 +217,7 @@ def offset_reapplied_each_epoch(case: Case) -> Found:
     for epoch, count in missing.items():
         # what pads the end of the pass may be of its beginning
         is_alike = offset and offset - (case.batch or 1) < count <= offset
-        if is_alike and case.resume.first_place == 0 and not case.clues.is_scattered:
+        if is_alike and case.resume.first_place == 0 and not case.is_scattered:
             return "likely", (
                 f"pass {epoch} misses {count} samples, and {offset} were used in the pass of the "
                 f"checkpoint before it"
