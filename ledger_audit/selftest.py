@@ -39,7 +39,7 @@ def selftest(
     """
     tell("copying a stretch of the ledger")
     stretch = cut(open_source(roots, reading), most_steps)
-    (clean,) = _judged(untouched(stretch), stretch)
+    (clean,) = judged(untouched(stretch), stretch)
     trials = []
     for fault in faults:
         tell(f"planting {fault}")
@@ -61,7 +61,7 @@ def tried(fault: str, stretch: Stretch) -> Trial:
         planted = FAULTS[fault](stretch)
     except CannotPlant as lacking:
         return Trial(fault, Shown.NOT_PLANTED, None, lacks=(str(lacking),))
-    resume = _judged(planted, stretch)[-1]
+    resume = judged(planted, stretch)[-1]
     if resume.verdict == Verdict.UNPROVEN:
         return Trial(fault, Shown.UNPROVEN, resume.verdict, lacks=_lacks(resume))
     return Trial(fault, _shown(fault, resume), resume.verdict, resume.causes)
@@ -77,7 +77,7 @@ def _shown(fault: str, resume: Resume) -> Shown:
     return Shown.BESIDE if fault in own else Shown.OTHER
 
 
-def _judged(planted: Planted, stretch: Stretch) -> list[Resume]:
+def judged(planted: Planted, stretch: Stretch) -> list[Resume]:
     """Audit every resume of a job as `diff --full` would."""
     source = source_of(ledger_of(planted, has_commits=stretch.has_commits))
     forbidden = forbidden_in(source, planted.contract)

@@ -56,6 +56,8 @@ class Clues:
     """`by_rank` in records."""
     distinct: int
     """Used before the checkpoint, what comes twice counted once."""
+    is_led: bool
+    """Of every rank that is shifted, what is wrong comes first and in a row."""
     by_worker: Mapping[tuple[int, int], tuple[int, int]]
     """Rank and loader worker that read something due or resumed → its shift, and how much of it is
     wrong in any way; empty: not every record names its worker."""

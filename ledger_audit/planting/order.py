@@ -91,7 +91,9 @@ def frozen_epochs(stretch: Stretch) -> Planted:
     heads = first.select("rank", "n", nth=nth.over("rank"))
     places = stretch.sequences.sort("rank", "n").with_columns(nth=nth.over("rank", "epoch"))
     order = places.join(heads, on=["rank", "nth"], how="left", suffix="_held").drop_nulls("n_held")
+    mixed = stretch.sequences.group_by("step").agg(pl.col("epoch").n_unique())["epoch"].max()
     needs((order.height == places.height, "passes of one length"))
+    needs((mixed == 1, "passes that end with a step"))
     held = order.select("rank", lane="rank", n="n_held")
     records = dealt(stretch.records, stretch.sequences, held)
     labels = stretch.sequences.select(*PLACE, "epoch")
@@ -147,10 +149,9 @@ def _at_the_end_of_a_pass(stretch: Stretch) -> tuple[Script, int]:
     for label in stretch.passes[:-1]:
         own = stretch.records.filter(pl.col("epoch") == label)
         last = own["step"].max()
-        after = stretch.records.filter(pl.col("step") <= last, pl.col("epoch") != label)
+        after = stretch.records.filter(pl.col("step") <= last, pl.col("epoch") > label)
         is_over = own["sample_id"].n_unique() == size
-        is_clean = stretch.passes.index(label) > 0 or after.is_empty()
-        if is_over and is_clean and isinstance(last, int) and last < stretch.steps - 1:
+        if is_over and after.is_empty() and isinstance(last, int) and last < stretch.steps - 1:
             return Script(stretch, last, stretch.steps - 1), label
     raise CannotPlant("a whole pass that ends with a step, and more steps after it")
 

@@ -1,5 +1,6 @@
 """Faults of the place from which a stream goes on."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import polars as pl
@@ -46,6 +47,7 @@ def prefetch_counted(stretch: Stretch) -> Planted:
     needs((is_told, "fingerprint keys workers and prefetch_factor, both above 0"))
     begins = shifted(job.used, int(workers or 0) * int(batches or 0) * stretch.micro_batch)
     needs((reaches(begins, stretch), "more steps than its loaders read ahead"))
+    needs(_is_seen(job, begins))
     return job.planted(job.going_on(begins))
 
 
@@ -78,7 +80,7 @@ def batch_size_rescaled(stretch: Stretch) -> Planted:
     """The step is multiplied by a batch that is twice as large as before."""
     job = script(stretch, at=0.25)
     begins = shifted(job.used, job.used)
-    needs((reaches(begins, stretch, 2), "more steps"))
+    needs((reaches(begins, stretch, 2), "more steps"), _is_seen(job, begins))
     pair = pl.col("step") - job.checkpoint - 1
     places = stretch.sequences.filter(pl.col("step") > job.checkpoint).with_columns(
         step=job.checkpoint + 1 + pair // 2, slot=pl.col("slot") + stretch.slots * (pair % 2)
@@ -95,7 +97,7 @@ def offset_applied_twice(stretch: Stretch) -> Planted:
     """Two parts of the program skip what was used."""
     job = script(stretch, at=0.3)
     begins = shifted(job.used, job.used)
-    needs((reaches(begins, stretch), "more steps"))
+    needs((reaches(begins, stretch), "more steps"), _is_seen(job, begins))
     return job.planted(job.going_on(begins))
 
 
@@ -188,6 +190,13 @@ def declared_skip_reapplied(stretch: Stretch) -> Planted:
     begins = whole.used(early.checkpoint + 1)
     ids = tuple(skipped["sample_id"].to_list())
     return early.planted(early.going_on(begins), skips=((2, ids),))
+
+
+def _is_seen(job: Script, begins: Mapping[int, int]) -> tuple[bool, str]:
+    """Ask for lost work that reaches the place at which the stream goes on."""
+    lost = job.stretch.used(job.died)
+    is_seen = all(begin < lost[rank] for rank, begin in begins.items())
+    return is_seen, "more steps between the checkpoint and the failure"
 
 
 def _parts(job: Script, parts: int) -> dict[int, int]:

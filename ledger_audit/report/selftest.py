@@ -74,8 +74,9 @@ def _untouched(report: Selftest) -> str:
 
 def _table(report: Selftest) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for name in ("fault", "result", "how sure, or what is lacking"):
-        table.add_column(name, overflow="fold", no_wrap=name == "fault")
+    table.add_column("fault", no_wrap=True)
+    table.add_column("result", max_width=12)  # the longest word takes two lines, not the room
+    table.add_column("how sure, or what is lacking", overflow="fold")
     for one in report.trials:
         word, style = _SHOWN[one.shown]
         table.add_row(one.fault, Text(word, style=style), printable(_told(one, report.untouched)))

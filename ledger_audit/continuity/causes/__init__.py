@@ -11,23 +11,25 @@ from ledger_audit.continuity.causes import order, position, ranks
 from ledger_audit.continuity.causes.case import Case
 from ledger_audit.continuity.causes.position import Found
 from ledger_audit.model import Verdict
-from ledger_audit.model.causes import Alternative, Cause
+from ledger_audit.model.causes import Alternative, Cause, Confidence
 
 Sign = Callable[[Case], Found]
 
 CAUSES: Mapping[str, Sign] = {
     "epoch-exhausted": order.epoch_exhausted,
+    "packing-remainder-lost": order.packing_remainder_lost,
     "partial-accumulation-lost": position.partial_accumulation_lost,
     "batch-size-rescaled": position.batch_size_rescaled,
+    "dataset-changed": order.dataset_changed,
+    "declared-skip-reapplied": position.declared_skip_reapplied,
     "prefetch-counted": position.prefetch_counted,
     "label-behind-weights": position.label_behind_weights,
+    "count-is-not-position": position.count_is_not_position,
     "void-steps-rewound": position.void_steps_rewound,
     "cursor-not-restored": position.cursor_not_restored,
     "relative-cursor": position.relative_cursor,
     "stale-cursor": position.stale_cursor,
     "resharded-wrongly": ranks.resharded_wrongly,
-    "declared-skip-reapplied": position.declared_skip_reapplied,
-    "count-is-not-position": position.count_is_not_position,
     "off-by-one-batch": position.off_by_one_batch,
     "steps-for-micro-batches": position.steps_for_micro_batches,
     "rank-count-for-global": position.rank_count_for_global,
@@ -37,11 +39,9 @@ CAUSES: Mapping[str, Sign] = {
     "rank-cursor-shared": ranks.rank_cursor_shared,
     "worker-state-lost": ranks.worker_state_lost,
     "packing-changed": order.packing_changed,
-    "dataset-changed": order.dataset_changed,
     "epoch-not-set": order.epoch_not_set,
     "shuffle-changed": order.shuffle_changed,
     "workers-changed": order.workers_changed,
-    "packing-remainder-lost": order.packing_remainder_lost,
     "rank-cursor-stale": ranks.rank_cursor_stale,
     "shuffle-buffer-lost": order.shuffle_buffer_lost,
     "read-chunk-skipped": position.read_chunk_skipped,
@@ -73,6 +73,23 @@ DECIDED_BY: Mapping[str, str] = {
 _SURE = ("proven", "likely", "possible")
 
 
+_PLACES = frozenset(slug for slug, sign in CAUSES.items() if sign.__module__ == position.__name__)
+"""Told by how far the stream is from its place."""
+
+
+def _not_proven_twice(
+    found: Mapping[str, tuple[Confidence, str]],
+) -> dict[str, tuple[Confidence, str]]:
+    """Where two sums fit one place, neither is proven."""
+    sums = [slug for slug, (sure, _) in found.items() if slug in _PLACES and sure != "possible"]
+    if len(sums) < 2:
+        return dict(found)
+    return {
+        slug: ("likely", told) if slug in sums else (sure, told)
+        for slug, (sure, told) in found.items()
+    }
+
+
 def causes_of(case: Case, texts: Mapping[str, Mapping[str, str]]) -> tuple[Cause, ...]:
     """
     Name the causes of a resume.
@@ -84,9 +101,7 @@ def causes_of(case: Case, texts: Mapping[str, Mapping[str, str]]) -> tuple[Cause
     if case.resume.verdict != Verdict.BROKEN:
         return ()
     found = {slug: told for slug, sign in CAUSES.items() if (told := sign(case)) is not None}
-    again, moved = found.get("cursor-not-restored"), found.get("void-steps-rewound")
-    if again is not None and moved is not None:  # a run so short that both leave the same
-        found["cursor-not-restored"] = "likely", again[1]
+    found = _not_proven_twice(found)
     ordered = sorted(found, key=lambda slug: (slug in OLDER, _SURE.index(found[slug][0])))
     return tuple(
         Cause(

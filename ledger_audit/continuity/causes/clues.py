@@ -61,6 +61,7 @@ def clues_of(facts: Facts, classified: Classified) -> Clues:
         mixed_ranks=sum(gone > 0 and again > 0 for gone, again in by_rank.values()),
         used_by=_used_by(committed),
         shifted_records={rank: gone - again for rank, (gone, again) in records.items()},
+        is_led=_is_led(near.expected, _SKIPPED) and _is_led(near.resumed, _REPLAYED),
         by_worker=_by_worker(near),
         lanes=lanes(classified, committed, at),
         order_of=order_of(committed, of_pass, first_rows(classified, at, ENOUGH)),
@@ -156,6 +157,13 @@ def _by_rank(near: Classified, count: pl.Expr) -> Mapping[int, tuple[int, int]]:
     ]
     ranks = sorted({*counts[0], *counts[1]})
     return {rank: (counts[0].get(rank, 0), counts[1].get(rank, 0)) for rank in ranks}
+
+
+def _is_led(rows: pl.DataFrame, is_wrong: pl.Expr) -> bool:
+    by_rank = (
+        rows.sort("order").group_by("rank").agg(wrong=is_wrong.sum(), led=is_wrong.cum_min().sum())
+    )
+    return bool((by_rank["wrong"] == by_rank["led"]).all())
 
 
 def _by_worker(near: Classified) -> Mapping[tuple[int, int], tuple[int, int]]:

@@ -36,7 +36,7 @@ def epoch_exhausted(case: Case) -> Found:
 def epoch_not_set(case: Case) -> Found:
     """The place is right, and the order is that of another pass."""
     other, (_, now) = case.clues.order_of, case.clues.passes
-    if other is not None and (_is_other_order(case) or not case.is_shifted):
+    if other is not None and (_is_other_order(case) or case.shift != 0):
         return "proven", (
             f"the first resumed step, labelled pass {now}, holds what pass {other} held at this "
             f"place"
@@ -134,7 +134,7 @@ def shuffle_buffer_lost(case: Case) -> Found:
                 return "likely", (
                     f"pass {one.epoch} misses {one.missing} samples, and the buffer holds {held}"
                 )
-    if runs < 3 or others > skipped or case.clues.lanes or case.is_shifted:
+    if runs < 3 or others > skipped or case.clues.lanes or case.shift:
         return None
     if case.is_disordered and (held is None or case.clues.replayed):
         return None  # a buffer that is filled anew draws in another order, and nothing twice

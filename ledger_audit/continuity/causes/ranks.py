@@ -98,7 +98,7 @@ def worker_state_lost(case: Case) -> Found:
     shifted = {one: shift for one, (shift, wrong) in by_worker.items() if wrong}
     wrong = {rank for rank, _ in shifted}
     right = {rank for rank, worker in by_worker if (rank, worker) not in shifted}
-    if not shifted or not wrong <= right:
+    if not shifted or not wrong <= right or case.clues.is_led:
         return None
     if case.changed("workers") or case.clues.deal.ranks != case.clues.deal_now.ranks:
         return None

@@ -13,6 +13,9 @@ ENOUGH = 8
 ALIKE = 0.9
 """Share of the first resumed records that must follow an order to be called its."""
 
+ALIKE_LANES = 0.8
+"""Share of a rank's first records that must be one other rank's; some may pad a pass."""
+
 _LANE_STEPS = 3
 """Resumed steps by which a rank is called another one's successor."""
 
@@ -87,15 +90,15 @@ def is_scattered(classified: Classified, committed: pl.DataFrame, checkpoint: in
         return False
     order = pl.concat(
         [
-            committed.unique("key", keep="last", maintain_order=True).select("key"),
-            classified.expected.select("key"),
+            committed.unique("key", keep="last", maintain_order=True).select("key", "rank"),
+            classified.expected.select("key", "rank"),
         ]
     ).unique("key", keep="last", maintain_order=True)
-    places = rows.join(order.with_row_index("place"), on="key", how="left", maintain_order="left")
-    steps = places.group_by("rank", maintain_order=True).agg(
-        back=(pl.col("place").cast(pl.Int64).diff().drop_nulls() < 0).sum()
-    )
-    return bool((steps["back"] > 1).any())
+    places = order.with_columns(place=pl.int_range(pl.len()).over("rank"))
+    own = rows.join(places, on=["key", "rank"], how="left", maintain_order="left")
+    steps = own.with_columns(pl.col("place").diff().over("rank").alias("gap")).group_by("rank")
+    counts = steps.agg(jumps=(pl.col("gap") != 1).sum(), known=pl.col("gap").count())
+    return bool((counts["jumps"] > (counts["known"] / 2).clip(lower_bound=1)).any())
 
 
 def order_of(
@@ -147,21 +150,16 @@ def lanes(classified: Classified, committed: pl.DataFrame, checkpoint: int) -> M
             committed.filter(is_among(first)).select("key", owner="rank"),
         ]
     ).unique("key", keep="first", maintain_order=True)
-    held = (
-        first.join(owners, on="key", how="left")
-        .filter(pl.col("owner").is_not_null() | (pl.col("step") == checkpoint + 1))
-        .group_by("rank")
-        .agg(
-            pl.col("owner").n_unique().alias("n"),
-            pl.col("owner").first(),
-            pl.col("owner").null_count().alias("unknown"),
-            pl.len(),
-        )
+    known = first.join(owners, on="key", how="left").filter(
+        pl.col("owner").is_not_null() | (pl.col("step") == checkpoint + 1)
+    )
+    counts = known.group_by("rank", "owner").len().sort("len", "owner", descending=True)
+    held = counts.group_by("rank", maintain_order=True).agg(
+        pl.col("owner").first(), most=pl.col("len").first(), all=pl.col("len").sum()
     )
     foreign = held.filter(
-        pl.col("n") == 1,
-        pl.col("unknown") == 0,
         pl.col("owner") != pl.col("rank"),
-        pl.col("len") > 1,  # one record is anybody's
+        pl.col("most") >= ALIKE_LANES * pl.col("all"),
+        pl.col("most") > 1,  # one record is anybody's
     )
     return dict(foreign.sort("rank").select("rank", "owner").iter_rows())
