@@ -161,7 +161,7 @@ def packing_remainder_lost(case: Case) -> Found:
         )
     most = case.clues.deal.ranks * max(1, (case.loaders or (1, 1))[0])
     if case.clues.is_packed and not holed and case.clues.shift == 0 and 0 < skipped <= most:
-        return ("possible" if case.amount(Resumed.REPLAYED) else "likely"), (
+        return "possible", (
             f"{skipped} whole documents are skipped inside sequences, no more than the packers of "
             f"{case.clues.deal.ranks} ranks may hold, and no sequence is"
         )
