@@ -11,7 +11,7 @@ from ledger_audit.continuity.causes.around import with_reasons
 from ledger_audit.continuity.judging import judge
 from ledger_audit.model import Reading, Resume, Verdict
 from ledger_audit.model.selftest import Selftest, Shown, Trial, Untouched
-from ledger_audit.planting import FAULTS, CannotPlant, Planted, cut, ledger_of, untouched
+from ledger_audit.planting import FAULTS, CannotPlant, Planted, cut, ledger_of, plant, untouched
 from ledger_audit.planting.stretch import Stretch
 from ledger_audit.sources import forbidden_in, open_source, source_of
 
@@ -58,7 +58,7 @@ def selftest(
 def tried(fault: str, stretch: Stretch) -> Trial:
     """Plant one fault and see what is said of it."""
     try:
-        planted = FAULTS[fault](stretch)
+        planted = plant(fault, stretch)
     except CannotPlant as lacking:
         return Trial(fault, Shown.NOT_PLANTED, None, lacks=(str(lacking),))
     resume = judged(planted, stretch)[-1]

@@ -76,9 +76,15 @@ class Audited:
             self.report,
             picture=draw(windows, self.classified, self.disordered),
             first_place=first_place(self.classified, self.facts, self.report.positions),
-            clues=clues_of(self.facts, self.classified)
-            if self.report.verdict == Verdict.BROKEN
-            else None,
+            clues=clues_of(self.facts, self.classified) if self._asks_why else None,
+        )
+
+    @property
+    def _asks_why(self) -> bool:
+        """It is broken, or repeats have no explanation, which may be older than the resume."""
+        codes = {one.code for one in self.report.limits if one.blocks}
+        return self.report.verdict == Verdict.BROKEN or (
+            self.report.verdict == Verdict.UNPROVEN and "repeat-unexplained" in codes
         )
 
     @property

@@ -29,6 +29,9 @@ def suspicions(facts: Facts) -> list[Limit]:
     if _ids_seem_shared(facts):
         text = "one sample id has whole samples of different lengths within an epoch"
         found.append(limit("ids-unique-per-shard-suspected", text))
+    if _comes_again(facts):
+        text = "the stream comes again in one pass, sample by sample in the same order"
+        found.append(limit("source-repeated", text))
     if twice := [*_listed_twice(facts)]:
         told = ", ".join(quoted(one) for one in twice[:MOST_SOURCES])
         more = f" and {len(twice) - MOST_SOURCES} more" if len(twice) > MOST_SOURCES else ""
@@ -76,3 +79,23 @@ def _listed_twice(facts: Facts) -> Iterator[str]:
         is_most = again.len() >= 2 and 2 * again.len() >= first.len()
         if source is not None and is_most and first.head(again.len()).equals(again):
             yield str(source)
+
+
+def _comes_again(facts: Facts) -> bool:
+    """Tell whether a pass without sources runs over all its samples, and then again."""
+    if "source" in facts.known.columns or "epoch" not in facts.known.columns:
+        return False
+    used = pl.concat(
+        [
+            rows.filter(IS_USED, ~pl.col("beyond")).select("generation", "key", "step", "order")
+            for rows in (facts.committed, facts.resumed)
+        ]
+    ).sort("step", "order", maintain_order=True)
+    for (_,), rows in used.group_by("generation", maintain_order=True):
+        nth = rows.with_columns(nth=pl.int_range(pl.len()).over("key"))["nth"]
+        first, again = rows["key"].filter(nth == 0), rows["key"].filter(nth == 1)
+        is_after = nth.is_sorted()
+        is_most = again.len() >= FEWEST and 2 * again.len() >= first.len()
+        if is_after and is_most and first.head(again.len()).equals(again):
+            return facts.repeats_by_design
+    return False

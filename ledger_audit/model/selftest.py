@@ -73,10 +73,12 @@ class Selftest:
         Say whether faults of this ledger would be found.
 
         Broken: a fault was missed or had a wrong name, or the untouched copy was called broken.
-        Unproven: nothing can be proven of the untouched copy, or no fault could be planted.
+        Unproven: the log does not suffice to prove even the untouched copy, so sums are guesses, or
+        no fault could be planted.
         """
         shown = {one.shown for one in self.trials}
-        if shown & {Shown.OTHER, Shown.MISSED}:
+        is_proven = self.untouched.verdict != Verdict.UNPROVEN
+        if Shown.MISSED in shown or (Shown.OTHER in shown and is_proven):
             return Verdict.BROKEN
         if shown == {Shown.NOT_PLANTED} and self.untouched.verdict == Verdict.CONTINUOUS:
             return Verdict.UNPROVEN

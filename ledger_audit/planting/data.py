@@ -82,14 +82,14 @@ def packing_remainder_lost(stretch: Stretch) -> Planted:
 
 def dataset_changed(stretch: Stretch) -> Planted:
     """The places go on, and other samples lie there."""
-    key = next((one for one in DATA_KEYS if one in stretch.fingerprint), None)
+    key = next((one for one in DATA_KEYS if stretch.fingerprint.get(one) is not None), None)
     needs((key is not None, f"a fingerprint key of {', '.join(DATA_KEYS)}"))
     job = script(stretch, changed={str(key): "another data set"})
     ids = stretch.records["sample_id"]
     if ids.dtype.is_integer():
         other = pl.col("sample_id") + int(ids.max()) - int(ids.min()) + 1  # type: ignore[arg-type]
     else:
-        other = pl.lit("another/") + pl.col("sample_id")
+        other = (pl.lit("another/") + pl.col("sample_id")).alias("sample_id")
     resumed = job.going_on(job.used)
     return job.planted(replace(resumed, records=resumed.records.with_columns(other)))
 

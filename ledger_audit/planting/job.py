@@ -27,6 +27,8 @@ class Leg:
     world_size: int
     after: int | None = None
     """The step of the checkpoint that it resumed from, of the attempt before it."""
+    logged: frozenset[int] | None = None
+    """The ranks that write a ledger, on purpose; null: all."""
     saves: tuple[int, ...] = ()
     """Steps whose checkpoint it writes."""
     late: int = 0
@@ -73,6 +75,7 @@ class Script:
             "records": self.stretch.records.filter(pl.col("step") <= self.died),
             "fingerprint": self.stretch.fingerprint,
             "world_size": _world_size(self.stretch),
+            "logged": self.stretch.attempt.logged,
             "saves": (self.checkpoint,),
         }
         return Leg(**told | changes)
@@ -94,6 +97,7 @@ class Script:
             "records": dealt(self.stretch.records, places, order),
             "fingerprint": {**self.stretch.fingerprint, **self.fingerprint},
             "world_size": _world_size(self.stretch),
+            "logged": self.stretch.attempt.logged,
             "after": self.checkpoint,
         }
         return Leg(**told | changes)

@@ -63,7 +63,7 @@ def epoch_exhausted(stretch: Stretch) -> Planted:
 def offset_reapplied_each_epoch(stretch: Stretch) -> Planted:
     """The rest of the pass is right; later passes begin where the checkpoint was in it."""
     first, *later = stretch.passes or (None,)
-    needs((len(later) > 1, "three passes in column epoch, and more steps"))
+    needs((len(later) > 1, "three passes in column epoch"))
     assert first is not None
     job = _job_inside(stretch, first)
     offsets = _offsets(job, first)
@@ -78,14 +78,14 @@ def offset_reapplied_each_epoch(stretch: Stretch) -> Planted:
     )
     resumed = job.resumed(order)
     last = resumed.records.filter(pl.col("part") == 0).sort("step")["epoch"].unique().to_list()
-    needs((len(last) > 2, "three passes in column epoch, and more steps"))
+    needs((len(last) > 2, "three passes in column epoch"))
     return job.planted(resumed)
 
 
 def frozen_epochs(stretch: Stretch) -> Planted:
     """Every pass has the order of the first; the last step is used twice, too."""
     passes = stretch.passes
-    needs((len(passes) > 2, "three passes in column epoch, and more steps"))
+    needs((len(passes) > 2, "three passes in column epoch"))
     first = stretch.sequences.filter(pl.col("epoch") == passes[0]).sort("rank", "n")
     nth = pl.int_range(pl.len())
     heads = first.select("rank", "n", nth=nth.over("rank"))
@@ -124,7 +124,7 @@ def _inside_a_pass(stretch: Stretch, *, later: bool = False) -> tuple[Script, in
     """Save inside the longest pass, or the longest but for the first."""
     passes = stretch.passes
     needs((bool(passes), "column epoch"))
-    needs((len(passes) > later, "two passes in column epoch, and more steps"))
+    needs((len(passes) > later, "two passes in column epoch"))
     counts = stretch.sequences.group_by("epoch").len().sort("len", "epoch")["epoch"].to_list()
     fitting = [one for one in counts if not later or one != passes[0]]
     return _job_inside(stretch, fitting[-1]), fitting[-1]
@@ -153,7 +153,7 @@ def _at_the_end_of_a_pass(stretch: Stretch) -> tuple[Script, int]:
         is_over = own["sample_id"].n_unique() == size
         if is_over and after.is_empty() and isinstance(last, int) and last < stretch.steps - 1:
             return Script(stretch, last, stretch.steps - 1), label
-    raise CannotPlant("a whole pass that ends with a step, and more steps after it")
+    raise CannotPlant("a whole pass that ends with a step and not with the copy")
 
 
 def _offsets(job: Script, label: int) -> dict[int, int]:

@@ -59,7 +59,9 @@ def _told_by(
 ) -> Iterator[tuple[int, str, int | None, dict[str, Any]]]:
     """Give seq, kind, step and data of the events of one rank."""
     origin = None if leg.after is None else {"attempt": number - 1, "step": leg.after}
-    start = {"world_size": leg.world_size, "resumed_from": origin}
+    start: dict[str, Any] = {"world_size": leg.world_size, "resumed_from": origin}
+    if leg.logged is not None:
+        start["logged_ranks"] = sorted(leg.logged)
     yield 0, "start", None, {**start, "fingerprint": dict(leg.fingerprint)}
     for step, ids in leg.skips:
         skip = {"skip": {"ids": list(ids)}, "reason": "planted"}

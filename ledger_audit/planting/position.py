@@ -175,7 +175,7 @@ def read_chunk_skipped(stretch: Stretch) -> Planted:
             is_seen = checkpoint + shift / batch + 1 < job.died
             if is_whole and is_other and is_seen and reaches(begins, stretch):
                 return job.planted(job.going_on(begins))
-    raise CannotPlant("a chunk that ends inside a batch")
+    raise CannotPlant("a step after which a chunk of 16 to 1024 samples ends inside a batch")
 
 
 def declared_skip_reapplied(stretch: Stretch) -> Planted:

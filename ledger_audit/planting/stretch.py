@@ -132,7 +132,7 @@ def _length(attempt: Attempt) -> int:
 def _longest_run(window: Side, most_steps: int) -> tuple[int, int] | None:
     """Give the first and last of the most steps in a row that were committed, each once."""
     steps = window.steps.filter(
-        pl.col("committed"), ~pl.col("voided"), pl.col("stray") == 0, pl.col("missing") == 0
+        pl.col("committed"), ~pl.col("voided"), pl.col("whole"), pl.col("missing") == 0
     )["step"]
     voided = window.records.filter(~IS_USED)["step"].unique().to_list()
     best: tuple[int, int] | None = None

@@ -14,6 +14,8 @@ from ledger_audit.model import Verdict
 from ledger_audit.model.causes import Alternative, Cause, Confidence
 
 Sign = Callable[[Case], Found]
+Told = Mapping[str, tuple[Confidence, str]]
+"""Slug → how sure, and the arithmetic."""
 
 CAUSES: Mapping[str, Sign] = {
     "epoch-exhausted": order.epoch_exhausted,
@@ -77,13 +79,11 @@ _PLACES = frozenset(slug for slug, sign in CAUSES.items() if sign.__module__ == 
 """Told by how far the stream is from its place."""
 
 
-def _not_proven_twice(
-    found: Mapping[str, tuple[Confidence, str]],
-) -> dict[str, tuple[Confidence, str]]:
+def _not_proven_twice(found: Told) -> Told:
     """Where two sums fit one place, neither is proven."""
     sums = [slug for slug, (sure, _) in found.items() if slug in _PLACES and sure != "possible"]
     if len(sums) < 2:
-        return dict(found)
+        return found
     return {
         slug: ("likely", told) if slug in sums else (sure, told)
         for slug, (sure, told) in found.items()
@@ -98,9 +98,10 @@ def causes_of(case: Case, texts: Mapping[str, Mapping[str, str]]) -> tuple[Cause
         case: of the resume.
         texts: slug → `title` and `remedy`.
     """
-    if case.resume.verdict != Verdict.BROKEN:
-        return ()
-    found = {slug: told for slug, sign in CAUSES.items() if (told := sign(case)) is not None}
+    signs = CAUSES
+    if case.resume.verdict != Verdict.BROKEN:  # no fault of the resume is named
+        signs = {slug: sign for slug, sign in CAUSES.items() if slug in OLDER}
+    found: Told = {slug: told for slug, sign in signs.items() if (told := sign(case)) is not None}
     found = _not_proven_twice(found)
     ordered = sorted(found, key=lambda slug: (slug in OLDER, _SURE.index(found[slug][0])))
     return tuple(

@@ -13,7 +13,7 @@ from ledger_audit.continuity.checkpoints.around import with_claims
 from ledger_audit.continuity.lineage import Attempt
 from ledger_audit.continuity.windows import Source
 from ledger_audit.explained import causes
-from ledger_audit.model import Resume, Verdict
+from ledger_audit.model import Resume
 
 
 def with_reasons(
@@ -33,14 +33,14 @@ def with_reasons(
 
 def explained(resume: Resume, source: Source, index: int) -> Resume:
     """
-    Add the causes of a broken resume.
+    Add the causes of a broken resume; where repeats have no explanation, what was there before.
 
     Args:
         resume: it, with its claims.
         source: the ledger.
         index: the place of the resumed attempt in the lineage.
     """
-    if resume.clues is None or resume.verdict != Verdict.BROKEN:
+    if resume.clues is None:
         return resume
     chain = source.lineage.chain
     case = Case(

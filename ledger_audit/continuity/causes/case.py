@@ -40,10 +40,11 @@ class Case:
         """D: sequences from where the stream should go on to where it does; null: not known."""
         if self.clues.is_repacked or self.is_scattered:
             return None  # other pieces of the documents, or no place at all
-        if self.clues.by_position is not None and not self.voids:
+        if self.clues.by_position is not None:
             return self.clues.by_position
         if self.clues.is_packed:  # places, counts and claims are of sequences
-            return None if self.is_disordered else self.clues.shift
+            is_place = self.clues.skips_first and not self.is_disordered
+            return self.clues.shift if is_place else None
         if self.resume.first_place is not None:
             return self.resume.first_place
         if self.clues.begins_at is not None and self.is_all_read:

@@ -45,6 +45,8 @@ def clues_of(facts: Facts, classified: Classified) -> Clues:
     near = _near(classified)
     by_rank, records = _by_rank(near, sequences()), _by_rank(near, pl.col("record").n_unique())
     first = first_rows(classified, at)
+    tried = facts.committed.filter(~pl.col("beyond"))
+    two_steps = max(ENOUGH, 2 * int(first.select(sequences()).item()))
     return Clues(
         before=_by_step(committed),
         ahead=_by_step(classified.expected),
@@ -72,7 +74,7 @@ def clues_of(facts: Facts, classified: Classified) -> Clues:
         jumps_on=_jumps_on(classified, resumed),
         is_open=bool((resumed["worst"].tail(1) == Resumed.REPLAYED).any()),
         is_packed=_is_packed(resumed),
-        by_position=by_position(committed, first_rows(classified, at, ENOUGH)),
+        by_position=by_position(tried, first_rows(classified, at, two_steps)),
         skips_first=_skips_first(classified.expected),
         shift=_shift(classified),
         skip_runs=_skip_runs(classified.expected),

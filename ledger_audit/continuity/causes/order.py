@@ -127,13 +127,15 @@ def shuffle_buffer_lost(case: Case) -> Found:
     others = max(case.amount(Resumed.REPLAYED), case.amount(Resumed.UNEXPECTED))
     held = case.shuffle_buffer
     is_late = not case.clues.skips_first or not skipped
-    if held is not None and not case.clues.replayed:
-        for one in case.resume.later_epochs:
-            missing = one.missing or 0
-            if skipped < missing <= held or (is_late and 0 < skipped == missing <= held):
-                return "likely", (
-                    f"pass {one.epoch} misses {one.missing} samples, and the buffer holds {held}"
-                )
+    for one in case.resume.later_epochs if not case.clues.replayed else ():
+        missing = one.missing or 0
+        is_same = is_late and 0 < skipped == missing
+        if held is not None and (skipped < missing <= held or (is_same and missing <= held)):
+            told = f"pass {one.epoch} misses {one.missing} samples, and the buffer holds {held}"
+            return "likely", told
+        if held is None and is_same:
+            told = f"pass {one.epoch} misses {one.missing} samples, from between others"
+            return "possible", told
     if runs < 3 or others > skipped or case.clues.lanes or case.shift:
         return None
     if case.is_disordered and (held is None or case.clues.replayed):

@@ -67,12 +67,12 @@ def begins_at(committed: pl.DataFrame, first: pl.DataFrame) -> int | None:
     return begin if end - begin + 1 == len(held) else None
 
 
-def by_position(committed: pl.DataFrame, first: pl.DataFrame) -> int | None:
-    """Give how many places lie between the last that was used and those that come first."""
-    reached, places = committed["position"].max(), first["position"].unique()
+def by_position(tried: pl.DataFrame, first: pl.DataFrame) -> int | None:
+    """Give how many places lie between the last that was tried and those that come first."""
+    reached, places = tried["position"].max(), first["position"].unique()
     if first.is_empty() or places.null_count() or not isinstance(reached, int):
         return None
-    used = committed["position"].unique()
+    used = tried["position"].unique()
     if len(used) != reached - int(used.min()) + 1:  # type: ignore[arg-type]
         return None  # places hold nothing: they are no count
     begin, end = int(places.min()), int(places.max())  # type: ignore[arg-type]
