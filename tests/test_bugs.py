@@ -8,12 +8,14 @@ import pytest
 from conftest import FIXTURES, ROOT
 from running import ledger_audit
 
+from ledger_audit.continuity.causes import CAUSES
+
 TOLD: dict[str, dict[str, Any]] = {
     case.name: told
     for case in sorted((FIXTURES / "cases").iterdir())
     if "reports" in (told := json.loads((case / "expected.json").read_text()))
 }
-CASES = [FIXTURES / "cases" / name for name in TOLD]
+CASE_FOLDERS = [FIXTURES / "cases" / name for name in TOLD]
 REPORTED = {
     *("C01", "C02", "C03", "C04", "C05", "C06", "C07", "C08", "C09", "C10", "C11", "C12", "C13"),
     *("C15", "C18", "C19", "C21", "C22", "C25", "C26", "C27", "C28", "C29", "C30", "C31", "C32"),
@@ -30,7 +32,7 @@ def asked(*names: str) -> list[Any]:
     """List every command with one of these names, each with its case."""
     return [
         pytest.param(case, command, id=f"{case.name}: {' '.join(command['args'])}")
-        for case in CASES
+        for case in CASE_FOLDERS
         for command in TOLD[case.name]["commands"]
         if command["args"][0] in names
     ]
@@ -128,7 +130,7 @@ def test_every_report_has_a_case() -> None:
     assert {told["twin_of"] for told in TOLD.values() if "twin_of" in told} <= TOLD.keys()
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", CASE_FOLDERS, ids=lambda case: case.name)
 def test_a_case_is_told_in_the_documentation(case: Path) -> None:
     """A case has its reason beside it, and its row names the reports and every verdict."""
     page = (ROOT / "docs" / "reported-faults.md").read_text()
@@ -141,3 +143,33 @@ def test_a_case_is_told_in_the_documentation(case: Path) -> None:
     for command in TOLD[case.name]["commands"]:
         verdict = command.get("verdict") or command["newest_whole"]["agreement"]
         assert f"`{' '.join(command['args'])}`: {verdict}, {command['exit']}" in rows[0]
+    assert [] == [cause for cause in _causes(TOLD[case.name]) if f"`{cause}`" not in rows[0]]
+
+
+def _causes(told: dict[str, Any]) -> set[str]:
+    """Collect the causes that a case expects: the first of each resume, and older ones."""
+    resumes = [one for command in told["commands"] for one in command.get("resumes", [])]
+    first = {one["cause"] for one in resumes if one.get("cause")}
+    return first | {cause for one in resumes for cause in one.get("older", [])}
+
+
+@pytest.mark.parametrize("slug", CAUSES)
+def test_every_cause_has_a_case_and_a_clean_twin(slug: str) -> None:
+    """It is planted, or was reported; and the same job, resumed rightly, has no cause at all."""
+    planted = {name for name, told in TOLD.items() if slug in _causes(told)}
+    twins = {told["twin_of"]: told for told in TOLD.values() if "twin_of" in told}
+
+    assert any(not _causes(twins[name]) for name in planted & twins.keys())
+
+
+def test_every_broken_resume_says_its_cause() -> None:
+    """No expectation is silent on why; null says that nothing can be named."""
+    resumes = [
+        (name, one)
+        for name, told in TOLD.items()
+        for command in told["commands"]
+        for one in command.get("resumes", [])
+        if one.get("verdict", command["verdict"]) == "broken"
+    ]
+
+    assert [] == [name for name, one in resumes if "cause" not in one]

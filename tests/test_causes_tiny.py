@@ -1,6 +1,5 @@
 """Causes that no real run here shows, each on a ledger small enough to check by hand."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -127,34 +126,6 @@ def test_what_was_there_before_the_failure_is_told_apart(tmp_path: Path) -> None
 
     assert ("unsharded-ranks", True) == (causes[-1]["code"], causes[-1]["before_failure"])
     assert "12 of 12 samples were used by several of the 2 ranks" in causes[-1]["evidence"]
-
-
-REPORTED = {
-    "a-count-of-trained-prompts-is-no-position": "count-is-not-position",
-    "a-cursor-counts-accepted-rows-and-the-stream-raw-ones": "count-is-not-position",
-    "a-frozen-state-says-zero-after-the-first-resume": "cursor-not-restored",
-    "a-save-holds-the-update-after-its-label": "label-behind-weights",
-    "the-data-set-is-swapped-and-the-offset-kept": "dataset-changed",
-    "the-labelled-subset-is-drawn-again-at-each-stop": "split-leak",
-    "the-sampler-is-ahead-and-no-queue-is-logged": "prefetch-counted",
-    "the-sampler-is-ahead-by-what-its-workers-queued": "prefetch-counted",
-    "the-second-save-counts-since-the-resume": "relative-cursor",
-    "the-split-is-drawn-again-at-the-resume": "split-leak",
-}
-"""Case of a public report → its cause."""
-
-
-@pytest.mark.parametrize("name", REPORTED)
-def test_the_cause_of_a_public_report_is_named(name: str) -> None:
-    """The first cause of its last broken resume."""
-    case = FIXTURES / "cases" / name
-    told = json.loads((case / "expected.json").read_text())["commands"]
-    args = next(one["args"] for one in told if one["args"][0] == "diff" and one["exit"] == 1)
-    paths = [case / one if (case / one).exists() else one for one in args[1:]]
-    report = ledger_audit("diff", *paths, "--format", "json").report
-    broken = [one for one in report["resumes"] if one["verdict"] == "broken"]
-
-    assert REPORTED[name] == broken[-1]["causes"][0]["code"]
 
 
 def test_ranks_that_changed_places_are_named_where_places_are_promised(tmp_path: Path) -> None:
