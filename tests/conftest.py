@@ -8,6 +8,12 @@ from hypothesis import settings
 
 ROOT = Path(__file__).parent.parent
 FIXTURES = ROOT / "fixtures"
+ANY_RUNS = [
+    *sorted(FIXTURES.glob("zoo/*/run")),
+    *sorted(FIXTURES.glob("traps/*/run")),
+    *sorted(FIXTURES.glob("cases/*/run"))[::4],
+]
+"""For what must hold of any ledger: all real ones, all traps, and every fourth case."""
 
 os.environ.setdefault("POLARS_MAX_THREADS", "2")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import FIXTURES, ROOT
+from conftest import ANY_RUNS, FIXTURES, ROOT
 from jsonschema import Draft202012Validator
 from native import Line, read_lines, write_ledger
 from running import Ran, ledger_audit
@@ -798,7 +798,7 @@ def reports() -> list[Ran]:
     """Give the JSON reports of every fixture that has a checkpoint, and of some that have none."""
     return [
         ledger_audit("checkpoints", folder, *options, "--format", "json")
-        for folder in sorted(FIXTURES.glob("*/*/run"))
+        for folder in ANY_RUNS
         for options in ((), ("--probe",))
     ]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from conftest import FIXTURES
+from conftest import ANY_RUNS, FIXTURES
 from faults import FAULTS, make
 from native import Line, read_lines
 from saving import with_saves
@@ -30,10 +30,7 @@ from ledger_audit.sources import open_source
 CLAIM = {"rank_samples": 0}
 """Without a unit: documents are counted, too."""
 IDENTITY = ["source", "epoch", "sample_id", "token_start", "token_end"]
-FOLDERS = [
-    pytest.param(path, id=str(path.relative_to(FIXTURES)))
-    for path in sorted(FIXTURES.glob("*/*/run"))
-]
+FOLDERS = [pytest.param(path, id=str(path.relative_to(FIXTURES))) for path in ANY_RUNS]
 UNITS = ("records", "sequences", "documents", "tokens", "micro-batches")
 Counts = dict[tuple[int, int | None], tuple[int | None, ...]]
 

@@ -5,12 +5,12 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from conftest import FIXTURES
+from conftest import ANY_RUNS, FIXTURES
 from native import read_lines
 from running import ledger_audit
 
 RUN = FIXTURES / "zoo" / "torch-ddp-prefetched-position" / "run"
-FOLDERS = sorted(path.parent for path in FIXTURES.glob("*/*/run"))
+FOLDERS = [path.parent for path in ANY_RUNS]
 
 
 def _shown(*arguments: str | Path) -> list[tuple[str, int, int, int, str]]:
