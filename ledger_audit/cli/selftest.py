@@ -24,7 +24,7 @@ from ledger_audit.cli.progress import progress
     "most_steps",
     default=64,
     show_default=True,
-    type=click.IntRange(min=6, max=100_000),
+    type=click.IntRange(min=6, max=10_000),
     help="The most steps that are copied; faults of later passes need some of two or three.",
 )
 @COLUMN
