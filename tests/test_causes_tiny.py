@@ -166,3 +166,16 @@ def test_half_a_group_that_a_random_job_lost_is_named(seed: int) -> None:
     named = first_causes("partial-accumulation", seed, clean=False)
 
     assert set(named) <= {"partial-accumulation-lost"}
+
+
+def test_an_unproven_run_tells_only_what_was_there_before() -> None:
+    """Repeats without an explanation may be older than the resume: then that is said, and marked."""
+    run = FIXTURES / "cases" / "every-rank-records-what-every-rank-read" / "run"
+    (resume,) = ledger_audit("diff", run, "--format", "json").report["resumes"]
+    told = " ".join(ledger_audit("diff", run).out.split())
+
+    assert "unproven" == resume["verdict"]
+    assert [("unsharded-ranks", True)] == [
+        (one["code"], one["before_failure"]) for one in resume["causes"]
+    ]
+    assert "cause unsharded-ranks, proven, before the failure already: 2 of 2 samples" in told

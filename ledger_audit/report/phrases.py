@@ -163,8 +163,9 @@ def first_cause(report: Report) -> list[tuple[str, str]]:
     if not causes:
         return []
     one = causes[0]
+    when = ", before the failure already" if one.is_older else ""
     also = f" (or {', '.join(each.code for each in one.alternatives)})" if one.alternatives else ""
     return [
-        ("cause", f"{one.code}, {one.confidence}{also}: {one.evidence}"),
+        ("cause", f"{one.code}, {one.confidence}{when}{also}: {one.evidence}"),
         ("remedy", one.remedy),
     ]
