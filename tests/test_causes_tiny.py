@@ -169,7 +169,7 @@ def test_half_a_group_that_a_random_job_lost_is_named(seed: int) -> None:
 
 
 def test_an_unproven_run_tells_only_what_was_there_before() -> None:
-    """Repeats without an explanation may be older than the resume: then that is said, and marked."""
+    """Repeats may be older than the resume: then that is said, and marked as such."""
     run = FIXTURES / "cases" / "every-rank-records-what-every-rank-read" / "run"
     (resume,) = ledger_audit("diff", run, "--format", "json").report["resumes"]
     told = " ".join(ledger_audit("diff", run).out.split())
