@@ -154,12 +154,12 @@ def test_no_place_is_told_where_records_are_missing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("case", "resume", "place"),
     [
-        ("bugs/a-cursor-counts-accepted-rows-and-the-stream-raw-ones", 1, -3),
-        ("bugs/a-cursor-counts-the-raw-rows-that-were-read", 1, 0),
-        ("bugs/a-frozen-state-says-zero-after-the-first-resume", 1, 0),
-        ("bugs/a-frozen-state-says-zero-after-the-first-resume", 2, -24),
-        ("bugs/only-rank-0-saves-its-state", 1, -15),
-        ("bugs/the-sampler-is-ahead-by-what-its-workers-queued", 1, 8),
+        ("cases/a-cursor-counts-accepted-rows-and-the-stream-raw-ones", 1, -3),
+        ("cases/a-cursor-counts-the-raw-rows-that-were-read", 1, 0),
+        ("cases/a-frozen-state-says-zero-after-the-first-resume", 1, 0),
+        ("cases/a-frozen-state-says-zero-after-the-first-resume", 2, -24),
+        ("cases/only-rank-0-saves-its-state", 1, -15),
+        ("cases/the-sampler-is-ahead-by-what-its-workers-queued", 1, 8),
         ("traps/planned-stop-with-positions", 1, 0),
         ("traps/planned-stop-jumped-by-two-positions", 1, 2),
         ("traps/only-one-rank-in-four-is-logged", 1, None),

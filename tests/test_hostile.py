@@ -41,7 +41,7 @@ TEXT = st.one_of(
     st.text(alphabet="\x1b[]()0;:\x07\x9b\u202e\u2066\n\r\t \\'\",", max_size=30),
 )
 QUIETLY = settings(
-    max_examples=25,
+    max_examples=15,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
