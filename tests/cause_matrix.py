@@ -66,7 +66,6 @@ def random_stretch(seed: int) -> Stretch | None:
             stretch = cut(open_source([Path(folder)], Reading()), most_steps=64)
         except UsageError:
             return None
-        stretch = replace(stretch, records=stretch.records.clone())
     if stretch.steps < LEAST:
         return None
     more = {"dataset": "one", "prefetch_factor": rng.randint(1, 3), "shuffle_buffer": 64}

@@ -5,17 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import FIXTURES
+from conftest import FALSE_ALARMS, FIXTURES
 from running import ledger_audit
 
-CASES = [
-    case
-    for case in sorted((FIXTURES / "cases").iterdir())
-    if "reports" not in json.loads((case / "expected.json").read_text())
-]
 COMMANDS = [
     pytest.param(case, command, id=f"{case.name}: {' '.join(command['args'])}")
-    for case in CASES
+    for case in FALSE_ALARMS
     for command in json.loads((case / "expected.json").read_text())["commands"]
 ]
 
@@ -49,14 +44,14 @@ def test_the_case_is_judged_as_worked_out_by_hand(case: Path, command: dict[str,
 
 def test_every_false_alarm_has_a_case() -> None:
     """F1 to F22 are all there, and every twin names the case that it is a twin of."""
-    told = {case.name: json.loads((case / "expected.json").read_text()) for case in CASES}
+    told = {case.name: json.loads((case / "expected.json").read_text()) for case in FALSE_ALARMS}
 
     alarms = {name for one in told.values() for name in one["from"]}
     assert {f"F{number}" for number in range(1, 23)} <= alarms
     assert {one["twin_of"] for one in told.values() if "twin_of" in one} <= told.keys()
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", FALSE_ALARMS, ids=lambda case: case.name)
 def test_a_case_says_why(case: Path) -> None:
     """A case is a sentence, with its reason beside it, and is explained in the documentation."""
     page = (FIXTURES.parent / "docs" / "false-alarms.md").read_text()
@@ -67,6 +62,6 @@ def test_a_case_says_why(case: Path) -> None:
 
 def test_no_case_is_left_open() -> None:
     """Each is judged as it should be, if need be under a contract that says what is meant."""
-    told = [json.loads((case / "expected.json").read_text()) for case in CASES]
+    told = [json.loads((case / "expected.json").read_text()) for case in FALSE_ALARMS]
 
     assert [] == [one for one in told if "open" in one]

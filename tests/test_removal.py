@@ -8,19 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import FIXTURES
+from conftest import FALSE_ALARMS, FIXTURES
 from faults import FAULTS, make
 from native import Line, read_lines
 from running import ledger_audit
 
 EXCUSES = {"declare", "lost"}
 """Events that excuse: without them, what they excuse is a fault."""
-
-FALSE_ALARMS = [
-    case
-    for case in sorted((FIXTURES / "cases").iterdir())
-    if "reports" not in json.loads((case / "expected.json").read_text())
-]
 
 KEYS_THAT_ARE_READ_AS_ABSENT = {"workers", "sampler", "dataset_samples"}
 """docs/decisions/0007: a ledger without them is read as if there were none to know."""

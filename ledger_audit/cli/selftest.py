@@ -1,7 +1,6 @@
 """`ledger-audit selftest`: whether faults of this very ledger would be found and named."""
 
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -57,9 +56,11 @@ def selftest(
         raise UsageError(
             f"--fault {unknown[0]}: no such fault", hint=f"one of {', '.join(sorted(FAULTS))}"
         )
-    chosen: dict[str, Any] = {"faults": tuple(dict.fromkeys(faults))} if faults else {}
+    chosen = dict.fromkeys(faults or FAULTS)
     with progress() as told:
-        report = run(ledger, Reading(columns=columns), most_steps=most_steps, tell=told, **chosen)
+        report = run(
+            ledger, Reading(columns=columns), faults=chosen, most_steps=most_steps, tell=told
+        )
     for kind, path in reports:
         write_whole(path, to_json(report) if kind == "json" else to_terminal(report, PAPER))
     say(to_json(report) if form == "json" else to_terminal(report, screen()))

@@ -75,15 +75,14 @@ def _listed_twice(facts: Facts) -> Iterator[str]:
         nth=pl.int_range(pl.len()).over("key")
     )
     for (source, _), rows in used.group_by("source", "generation", maintain_order=True):
-        first, again = (rows.filter(nth=n)["key"] for n in (0, 1))
-        is_most = again.len() >= 2 and 2 * again.len() >= first.len()
-        if source is not None and is_most and first.head(again.len()).equals(again):
+        if source is not None and _is_alike(rows, least=2):
             yield str(source)
 
 
 def _comes_again(facts: Facts) -> bool:
     """Tell whether a pass without sources runs over all its samples, and then again."""
-    if "source" in facts.known.columns or "epoch" not in facts.known.columns:
+    columns = facts.known.columns
+    if not facts.repeats_by_design or "source" in columns or "epoch" not in columns:
         return False
     used = pl.concat(
         [
@@ -92,10 +91,14 @@ def _comes_again(facts: Facts) -> bool:
         ]
     ).sort("step", "order", maintain_order=True)
     for (_,), rows in used.group_by("generation", maintain_order=True):
-        nth = rows.with_columns(nth=pl.int_range(pl.len()).over("key"))["nth"]
-        first, again = rows["key"].filter(nth == 0), rows["key"].filter(nth == 1)
-        is_after = nth.is_sorted()
-        is_most = again.len() >= FEWEST and 2 * again.len() >= first.len()
-        if is_after and is_most and first.head(again.len()).equals(again):
-            return facts.repeats_by_design
+        numbered = rows.with_columns(nth=pl.int_range(pl.len()).over("key"))
+        if numbered["nth"].is_sorted() and _is_alike(numbered, least=FEWEST):
+            return True
     return False
+
+
+def _is_alike(rows: pl.DataFrame, least: int) -> bool:
+    """Tell whether most of what comes first comes a second time (`nth`), in the same order."""
+    first, again = (rows.filter(nth=n)["key"] for n in (0, 1))
+    is_most = again.len() >= least and 2 * again.len() >= first.len()
+    return is_most and first.head(again.len()).equals(again)

@@ -14,6 +14,12 @@ EVAL = "eval"
 """The stream that a sample leaks from."""
 
 
+def _spans(stretch: Stretch) -> tuple[bool, str]:
+    """Ask for the tokens that each record holds."""
+    is_there = stretch.has("token_start") and stretch.has("token_end")
+    return is_there, "columns token_start and token_end"
+
+
 def shuffle_buffer_lost(stretch: Stretch) -> Planted:
     """A few scattered sequences of each rank, which its buffer held, never come."""
     job = script(stretch, at=0.3)
@@ -33,12 +39,7 @@ def shuffle_buffer_lost(stretch: Stretch) -> Planted:
 
 def packing_changed(stretch: Stretch) -> Planted:
     """Sequences are half as long, and the count of long ones is taken for one of short ones."""
-    needs(
-        (
-            stretch.has("token_start") and stretch.has("token_end"),
-            "columns token_start and token_end",
-        )
-    )
+    needs(_spans(stretch))
     job = script(stretch, changed=dict.fromkeys(LENGTH_KEYS, "half as long"))
     begins = pl.col("rank").replace_strict(job.used, return_dtype=pl.Int64)
     middle = (pl.col("token_start") + pl.col("token_end")) // 2
@@ -57,12 +58,7 @@ def packing_changed(stretch: Stretch) -> Planted:
 
 def packing_remainder_lost(stretch: Stretch) -> Planted:
     """The rest of the documents that the checkpoint cut is dropped."""
-    needs(
-        (
-            stretch.has("token_start") and stretch.has("token_end"),
-            "columns token_start and token_end",
-        )
-    )
+    needs(_spans(stretch))
     names = ["source", "epoch", "sample_id"]
     for checkpoint in range(max(2, stretch.steps // 3), stretch.steps - 1):
         job = Script(stretch, checkpoint, stretch.steps - 1)
@@ -109,12 +105,7 @@ def split_leak(stretch: Stretch) -> Planted:
 
 def ids_not_unique(stretch: Stretch) -> Planted:
     """Two samples of one pass share an id; the resume begins again, too."""
-    needs(
-        (
-            stretch.has("token_start") and stretch.has("token_end"),
-            "columns token_start and token_end",
-        )
-    )
+    needs(_spans(stretch))
     job = script(stretch)
     names = ["source", "epoch"]
     heads = stretch.records.filter(pl.col("step") <= job.checkpoint, pl.col("token_start") == 0)

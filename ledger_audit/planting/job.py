@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 
 from ledger_audit.continuity.contract import DIFF, Contract
-from ledger_audit.planting.stretch import Stretch
+from ledger_audit.planting.stretch import PLACE, Stretch
 
 FEWEST_OF_A_PASS = 5
 """Steps of a pass that a job can be killed in."""
@@ -146,7 +146,7 @@ def dealt(records: pl.DataFrame, places: pl.DataFrame, order: pl.DataFrame) -> p
         order: rank, lane, n, in the order of use.
     """
     in_turn = pl.int_range(pl.len()).over("rank").alias("turn")
-    wanted = places.select("rank", "step", "slot", "row").sort("rank", "step", "slot", "row")
+    wanted = places.select(PLACE).sort(PLACE)
     filled = wanted.with_columns(in_turn).join(
         order.select("rank", "lane", pl.col("n").alias("held")).with_columns(in_turn),
         on=["rank", "turn"],

@@ -142,8 +142,8 @@ def shuffle_buffer_lost(case: Case) -> Found:
         return None  # a buffer that is filled anew draws in another order, and nothing twice
     if held is not None and skipped > held:
         return None
-    buffer = "" if case.shuffle_buffer is None else f"; the buffer holds {case.shuffle_buffer}"
-    sure: Confidence = "possible" if case.shuffle_buffer is None else "likely"
+    buffer = "" if held is None else f"; the buffer holds {held}"
+    sure: Confidence = "possible" if held is None else "likely"
     return (
         sure,
         f"{skipped} records are skipped, in {runs} places between others that are used{buffer}",
