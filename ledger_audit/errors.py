@@ -40,6 +40,10 @@ class UsageError(LedgerAuditError):
     exit_code = ExitCode.USAGE
 
 
+class TooLargeError(Exception):
+    """What one way of counting would need is more than the memory allowed: another is taken."""
+
+
 class UnreadableError(LedgerAuditError):
     """An input is missing, damaged, or not what it says it is."""
 

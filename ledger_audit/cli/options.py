@@ -152,6 +152,16 @@ REPORT = click.option(
     help="Write another report into a file beside it. Repeatable.",
 )
 
+WAIVED = click.option(
+    "--allow-unproven",
+    "waived",
+    multiple=True,
+    metavar="LIMIT",
+    callback=_limits,
+    shell_complete=_limits_begun,
+    help="Let this limit block no clause. Repeatable.",
+)
+
 _SHARED = (
     click.option(
         "--order",
@@ -164,15 +174,7 @@ _SHARED = (
     ),
     STREAM,
     COLUMN,
-    click.option(
-        "--allow-unproven",
-        "waived",
-        multiple=True,
-        metavar="LIMIT",
-        callback=_limits,
-        shell_complete=_limits_begun,
-        help="Let this limit block no clause. Repeatable.",
-    ),
+    WAIVED,
     FORMAT,
     REPORT,
 )

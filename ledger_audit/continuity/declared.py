@@ -127,3 +127,14 @@ def _length(skip: Mapping[str, Any]) -> int:
 def resets_positions(attempts: Iterable[Attempt], checkpoint_step: int) -> bool:
     """Tell whether positions were deliberately started anew: they compare with nothing before."""
     return any(data.get("reset") for data in acts(attempts, checkpoint_step))
+
+
+def restarted(attempts: Iterable[Attempt], source: str | None, step: int) -> bool:
+    """Tell whether a source was deliberately reset, reshuffled or blended anew before a step."""
+    name = pl.DataFrame({"source": [source]}, schema={"source": pl.String()})
+    return any(
+        bool(name.select(_of_sources(data).fill_null(value=False)).item())
+        for attempt in attempts
+        for since, data in attempt.declares
+        if (since is None or since <= step) and any(data.get(kind) for kind in _REORDERING)
+    )

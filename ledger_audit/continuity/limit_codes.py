@@ -41,6 +41,14 @@ LIMITS: dict[str, tuple[tuple[ClauseName, ...], str]] = {
         "an epoch column, dataset_samples in the fingerprint, a control run, or ids qualified by "
         "their shard",
     ),
+    "records-unseen": (PROMISE, "the ledgers or records that are missing"),
+    "pass-not-over": (PROMISE, "positions, or another verify after the pass has ended"),
+    "pass-size-unknown": (
+        PROMISE,
+        "--samples or --manifest, or dataset_samples in the fingerprint",
+    ),
+    "few-missing": (PROMISE, "positions, a control run, or an allowance with its reason"),
+    "passes-not-told": (PROMISE, "epoch, source and spans in every record, or in none"),
     "rank-missing": (STREAM, "the ledgers of the missing ranks"),
     "ranks-not-logged": (PROMISE, "a ledger of every rank"),
     "lane-without-evidence": (PROMISE, "the dead attempt's ledgers of these ranks, or a control"),

@@ -1,11 +1,14 @@
 """Says what cannot be known about one resume, from the windows and what happened in them."""
 
+from collections.abc import Iterable
+
 import polars as pl
 
 from ledger_audit.continuity.circumstances import Circumstances
 from ledger_audit.continuity.classify import Classified
 from ledger_audit.continuity.facts import Facts
 from ledger_audit.continuity.limit_codes import limit
+from ledger_audit.continuity.lineage import Attempt
 from ledger_audit.continuity.order import Disorder
 from ledger_audit.continuity.positions import positions_prove_through
 from ledger_audit.continuity.suspicions import suspicions
@@ -38,8 +41,17 @@ def find_limits(
 
 def _of_attempts(facts: Facts) -> list[Limit]:
     windows = facts.known.windows
+    every = {one.label: one for side in windows.sides for one in side.attempts}
+    relaunched = dict.fromkeys(text for side in windows.sides for text in side.relaunched)
+    return limits_of_attempts(every.values(), relaunched, resumed=windows.resumed.attempts)
+
+
+def limits_of_attempts(
+    attempts: Iterable[Attempt], relaunched: Iterable[str], *, resumed: Iterable[Attempt]
+) -> list[Limit]:
+    """Say of which attempts one cannot even know where their work belongs."""
     found = []
-    for attempt in {one.label: one for side in windows.sides for one in side.attempts}.values():
+    for attempt in attempts:
         if attempt.is_absent:
             text = f"attempt {attempt.label}, which was resumed from, left nothing in this ledger"
             found.append(limit("parent-missing", text))
@@ -49,9 +61,8 @@ def _of_attempts(facts: Facts) -> list[Limit]:
         if attempt.is_assumed:
             text = f"no start event says where attempt {attempt.label} resumed from"
             found.append(limit("lineage-assumed", text))
-    relaunched = dict.fromkeys(text for side in windows.sides for text in side.relaunched)
     found += [limit("mixed-attempt", text) for text in relaunched]
-    for attempt in windows.resumed.attempts:
+    for attempt in resumed:
         first, after = attempt.first_step, attempt.resumed_at
         if first is not None and after is not None and first <= after:
             text = (

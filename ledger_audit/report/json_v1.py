@@ -38,7 +38,7 @@ def to_json(report: Report) -> str:
         "inputs": report.inputs,
         "options": report.options,
         "verdict": report.verdict.value,
-        "clauses": [_clause(clause) for clause in report.clauses],
+        "clauses": [clause_of(clause) for clause in report.clauses],
         "resumes": [_resume(resume) for resume in report.resumes],
         "lineage": [_attempt(attempt) for attempt in report.lineage],
         "decision": _decision(report.decision),
@@ -73,7 +73,8 @@ def _amount(amount: Amount | None) -> dict[str, int | None] | None:
     return {"records": amount.records, "samples": amount.samples, "tokens": amount.tokens}
 
 
-def _clause(clause: Clause) -> dict[str, Any]:
+def clause_of(clause: Clause) -> dict[str, Any]:
+    """Tell a clause."""
     return {
         "clause": str(clause.clause),
         "verdict": clause.verdict.value,
@@ -88,7 +89,7 @@ def _resume(resume: Resume) -> dict[str, Any]:
         "checkpoint_step": resume.checkpoint_step,
         "verdict": resume.verdict.value,
         "through_step": resume.through_step,
-        "clauses": [_clause(clause) for clause in resume.clauses],
+        "clauses": [clause_of(clause) for clause in resume.clauses],
         "reference": {"kind": resume.reference_kind, "through_step": resume.reference_through},
         "identity": list(resume.identity),
         "read_steps": None if resume.read_steps is None else list(resume.read_steps),
@@ -116,7 +117,7 @@ def _resume(resume: Resume) -> dict[str, Any]:
         "draws": None if resume.draws is None else asdict(resume.draws),
         **beside(resume),
         "causes": [cause_of(cause) for cause in resume.causes],
-        "limits": [_limit(limit) for limit in resume.limits],
+        "limits": [limit_of(limit) for limit in resume.limits],
     }
 
 
@@ -173,7 +174,8 @@ def _finding(finding: Finding) -> dict[str, Any]:
     }
 
 
-def _limit(limit: Limit) -> dict[str, Any]:
+def limit_of(limit: Limit) -> dict[str, Any]:
+    """Tell a limit."""
     return {
         "code": limit.code,
         "blocks": [str(clause) for clause in limit.blocks],

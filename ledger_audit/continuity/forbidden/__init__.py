@@ -14,9 +14,9 @@ from ledger_audit.continuity.findings import MAX_EXAMPLES, ranges
 from ledger_audit.continuity.forbidden.held_out import Held, held_out_of, marked
 from ledger_audit.continuity.forbidden.id_matching import LISTED
 from ledger_audit.continuity.forbidden.searching import KEPT, Rule, Search, Wanted, look
-from ledger_audit.continuity.forbidden.unseen import unseen_of
 from ledger_audit.continuity.frames import ORDER, SAMPLE
 from ledger_audit.continuity.lineage import Attempt, Lineage
+from ledger_audit.continuity.unseen import unseen_of
 from ledger_audit.continuity.windows import Source
 from ledger_audit.model.forbidden import (
     Forbidden,

@@ -7,9 +7,9 @@ import polars as pl
 
 from ledger_audit.continuity.forbidden.id_matching import LISTED, forbidden_among
 from ledger_audit.continuity.forbidden.searching import Search
-from ledger_audit.continuity.forbidden.unseen import is_segment_of, of_put_away, of_ranks
 from ledger_audit.continuity.frames import SAMPLE
 from ledger_audit.continuity.lineage import Attempt, Lineage, age
+from ledger_audit.continuity.unseen import is_segment_of, of_put_away, of_ranks
 from ledger_audit.continuity.windows import Source
 from ledger_audit.model.forbidden import Unseen
 from ledger_audit.printable import counted

@@ -11,7 +11,9 @@ from functools import cached_property
 import polars as pl
 
 from ledger_audit.continuity.forbidden.id_matching import LISTED, forbidden_among, strangers_among
-from ledger_audit.continuity.forbidden.unseen import (
+from ledger_audit.continuity.lineage import Attempt
+from ledger_audit.continuity.tries import with_fates
+from ledger_audit.continuity.unseen import (
     SEEN,
     TRIES,
     Stretch,
@@ -19,8 +21,6 @@ from ledger_audit.continuity.forbidden.unseen import (
     is_segment_of,
     seen_steps,
 )
-from ledger_audit.continuity.lineage import Attempt
-from ledger_audit.continuity.tries import with_fates
 from ledger_audit.continuity.windows import END, Source
 from ledger_audit.model.forbidden import Kind, Unseen
 from ledger_audit.printable import counted

@@ -1,0 +1,109 @@
+"""`ledger-audit verify`: of a whole run, whether each sample was used as often as promised."""
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ledger_audit.cli.options import (
+    COLUMN,
+    FORMAT,
+    LEDGER,
+    REPORT,
+    STREAM,
+    WAIVED,
+    under_contract,
+)
+from ledger_audit.cli.output import exit_code, say, screen, write_whole
+from ledger_audit.cli.progress import progress
+
+if TYPE_CHECKING:
+    from ledger_audit.continuity.contract import Contract
+
+_UNITS = {"": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 1 << 10, "MIB": 1 << 20}
+_UNITS |= {"GIB": 1 << 30, "TIB": 1 << 40, "TB": 10**12}
+LEAST = 64 << 20
+"""Bytes below which nothing can be counted."""
+
+
+def _memory(ctx: click.Context, param: click.Parameter, value: str) -> int:
+    """Read an amount of memory such as 2GiB or 512MB; a bare number is bytes."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]i?B)?", value.strip(), re.IGNORECASE)
+    if found is None:
+        raise click.BadParameter(f"{value!r} is no amount such as 2GiB or 512MB", ctx, param)
+    amount = int(float(found[1]) * _UNITS[(found[2] or "").upper()])
+    if amount < LEAST:
+        raise click.BadParameter(f"{value!r} is less than {LEAST >> 20} MiB", ctx, param)
+    return amount
+
+
+def _samples(
+    ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
+) -> dict[str | None, int]:
+    found: dict[str | None, int] = {}
+    for value in values:
+        source, _, number = value.rpartition("=")
+        if not re.fullmatch(r"[1-9]\d{0,17}", number.strip()):
+            raise click.BadParameter(f"{value!r} is neither N nor SOURCE=N", ctx, param)
+        found[source or None] = int(number)
+    return found
+
+
+@click.command()
+@click.argument("ledger", nargs=-1, required=True, type=LEDGER)
+@click.option(
+    "--manifest",
+    type=LEDGER,
+    metavar="IDS",
+    help="A file of all sample ids of a pass: Parquet, Arrow, CSV, JSON Lines or one id a line.",
+)
+@click.option(
+    "--samples",
+    multiple=True,
+    metavar="[SOURCE=]N",
+    callback=_samples,
+    help="A pass (over SOURCE) has N samples. Repeatable. Default: dataset_samples, if logged.",
+)
+@click.option(
+    "--memory",
+    default="2GiB",
+    show_default=True,
+    callback=_memory,
+    help="Memory for counting; what does not fit lies in temporary files. The report is the same.",
+)
+@STREAM
+@COLUMN
+@WAIVED
+@FORMAT
+@REPORT
+@under_contract
+def verify(
+    ledger: tuple[Path, ...],
+    form: str,
+    reports: tuple[tuple[str, Path], ...],
+    contract: "Contract",
+    waived: frozenset[str],
+    **options: Any,
+) -> int:
+    """
+    Say whether the newest weights of LEDGER used each sample of each pass as often as promised.
+
+    All attempts of the lineage are followed: what came again, what never came, what was used
+    without changing the weights, and what each failure took back. Without positions, what is
+    missing is known only of passes that are over and whose samples are counted or listed.
+    """
+    from ledger_audit.model import Reading
+    from ledger_audit.report import PAPER
+    from ledger_audit.report.exposure import to_terminal
+    from ledger_audit.report.exposure_json import to_json
+    from ledger_audit.verification import verify as run
+
+    reading = Reading(stream=options.pop("stream"), columns=options.pop("columns"))
+    contract = contract.with_terms(default="relative", waived=sorted(waived))
+    with progress() as told:
+        report = run(ledger, reading, contract, **options, tell=told)
+    for kind, path in reports:
+        write_whole(path, to_json(report) if kind == "json" else to_terminal(report, PAPER))
+    say(to_json(report) if form == "json" else to_terminal(report, screen()))
+    return exit_code(report.verdict)

@@ -1,0 +1,72 @@
+"""
+Judges a whole run: whether the newest weights used each sample of each pass as often as promised.
+
+Nothing is compared with another stream here: what is missing is known only of a pass that is over
+and whose samples are counted or listed, or of places that the stream numbers.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from ledger_audit.continuity.contract import Contract
+from ledger_audit.continuity.exposure.counting import count
+from ledger_audit.continuity.exposure.generations import Promised, generations_of
+from ledger_audit.continuity.exposure.judging import Whole, clauses_of, limits_of
+from ledger_audit.continuity.exposure.labels import mislabelled
+from ledger_audit.continuity.exposure.library import Library
+from ledger_audit.continuity.exposure.losses import losses_of, shares_of, survival_of, unused_of
+from ledger_audit.continuity.exposure.places import holes_of
+from ledger_audit.continuity.exposure.repeats import repeats_of
+from ledger_audit.continuity.exposure.strangers import with_strangers
+from ledger_audit.model import Verdict
+from ledger_audit.model.exposure import Exposure
+
+
+def judge(
+    library: Library,
+    promised: Promised,
+    contract: Contract,
+    memory: int,
+    tell: Callable[[str], None],
+    told: tuple[dict[str, Any], dict[str, Any]],
+) -> Exposure:
+    """
+    Judge a whole run.
+
+    Args:
+        library: the ledger.
+        promised: what a pass should hold.
+        contract: what the stream promises.
+        memory: bytes that may be used for counting; the answer does not depend on it.
+        tell: takes a few words on what is being done.
+        told: the inputs and the options, for the report.
+    """
+    overlap = 1 if contract.token_overlap is None else contract.token_overlap
+    tell("counting what was used")
+    counted = count(library, memory)
+    try:
+        tell("looking at what was used more than once")
+        again = repeats_of(library, counted, contract.repeats, overlap)
+        doubtful = mislabelled(library, counted)
+        found = generations_of(library, counted, again, promised, contract, doubtful)
+        found = with_strangers(library, counted, promised, found)
+        tell("looking at what changed no weights")
+        whole = Whole(found, holes_of(library, counted, found), counted, library, doubtful)
+        limits = contract.waive(limits_of(whole))
+        clauses = clauses_of(whole, limits, contract, has_list=promised.manifest is not None)
+        return Exposure(
+            inputs=told[0],
+            options=told[1],
+            verdict=Verdict.worst([one.verdict for one in clauses]),
+            clauses=clauses,
+            generations=found,
+            holes=whole.holes,
+            shares=shares_of(library, counted),
+            unused=unused_of(library, counted),
+            survival=survival_of(library, counted),
+            losses=losses_of(library, counted),
+            limits=limits,
+            contract=contract.told(),
+        )
+    finally:
+        counted.seen.close()

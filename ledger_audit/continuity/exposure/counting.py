@@ -1,0 +1,177 @@
+"""Lets every record of the newest weights pass by once, and finds out what each pass came to."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import polars as pl
+
+from ledger_audit.continuity.exposure.legs import (
+    COUNTS,
+    Leg,
+    committed_of,
+    legs_of,
+    looked_at,
+    seen_of,
+    surplus,
+    tried,
+)
+from ledger_audit.continuity.exposure.library import Library, Seen
+from ledger_audit.continuity.tries import committed_twice
+from ledger_audit.continuity.unseen import SEEN, Stretch
+from ledger_audit.errors import TooLargeError
+
+USED = {
+    "place": pl.Int64(),
+    "source": pl.String(),
+    "epoch": pl.Int32(),
+    "records": pl.Int64(),
+    "tokens": pl.Int64(),
+    "spans": pl.Int64(),
+    "inner": pl.Int64(),
+    "placed": pl.Int64(),
+    "first_step": pl.Int64(),
+    "last_step": pl.Int64(),
+}
+"""What the attempt at a place of the lineage gave to a pass."""
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What the newest weights used."""
+
+    seen: Seen
+    legs: tuple[Leg, ...]
+    used: pl.DataFrame
+    """USED."""
+    stretches: tuple[Stretch, ...]
+    """What is there of each attempt of the lineage."""
+    relaunched: tuple[str, ...]
+    """What shows that attempts are two launches under one label."""
+    largest: int
+    """The most records that one step used."""
+
+    @property
+    def records(self) -> int:
+        """Records of committed updates."""
+        return int(self.used["records"].sum())
+
+
+def count(library: Library, memory: int) -> Counted:
+    """
+    Count what the newest weights used.
+
+    Args:
+        library: the ledger.
+        memory: bytes that may be used; where not even one byte for each id of each pass fits,
+            another way of noting uses is taken.
+    """
+    chain = library.archive.source.lineage.chain
+    legs = [leg for place in range(len(chain)) for leg in legs_of(library, place)]
+    for may_be_direct in (True, False):
+        seen = library.begin(memory, may_be_direct)
+        try:
+            return _counted(library, seen, legs, memory, may_be_direct=may_be_direct)
+        except TooLargeError:
+            seen.close()
+    raise AssertionError("keys need no more memory than there is")
+
+
+def _counted(
+    library: Library, seen: Seen, legs: list[Leg], memory: int, *, may_be_direct: bool
+) -> Counted:
+    """Count; where a step turns out to be odd on the way, once more with that known."""
+    used, parts, twice, largest = [pl.DataFrame(schema=USED)], [], False, 0
+    for nth, leg in enumerate(legs):
+        counts, odd, sums = _look(library, seen, leg)
+        found = surplus(leg, counts)
+        if len(found):
+            legs[nth], twice = leg.with_odd(found), True
+        used.append(sums)
+        most = counts.group_by("step").agg(pl.col("n").sum())["n"].max()
+        largest = max(largest, most if isinstance(most, int) else 0)
+        parts.append((leg, seen_of(library, leg, counts, odd)))
+    if twice:
+        seen.close()
+        seen = library.begin(memory, may_be_direct)
+        return _counted(library, seen, legs, memory, may_be_direct=may_be_direct)
+    totals = (
+        pl.concat(used)
+        .group_by("place", "source", "epoch")
+        .agg(
+            pl.col("records", "tokens", "spans", "inner", "placed").sum(),
+            pl.col("first_step").min(),
+            pl.col("last_step").max(),
+        )
+    )
+    relaunched = [
+        text
+        for leg in legs
+        if leg.attempt.has_several_starts
+        for text in committed_twice(leg.tries, leg.attempt.label)
+    ]
+    return Counted(
+        seen,
+        tuple(legs),
+        totals.sort("source", "epoch", "place"),
+        tuple(_stretches(library, parts)),
+        tuple(dict.fromkeys(relaunched)),
+        largest,
+    )
+
+
+def _look(
+    library: Library, seen: Seen, leg: Leg
+) -> tuple[pl.DataFrame, list[pl.DataFrame], pl.DataFrame]:
+    """Let the records of a stretch pass by."""
+    odd = [pl.DataFrame(schema=COUNTS)]
+
+    def committed() -> Iterator[pl.DataFrame]:
+        for records in looked_at(library, leg):
+            odd.append(tried(records))
+            yield committed_of(leg, records)
+
+    looked = library.look(seen, leg.plain, committed())
+    place = pl.lit(leg.place, pl.Int64).alias("place")
+    return looked.counts, odd, looked.sums.select(place, *list(USED)[1:])
+
+
+def again(library: Library, counted: Counted) -> Seen:
+    """Let all records pass by once more, where that is needed to suspect any of them."""
+    seen = counted.seen.again()
+    if seen is None:
+        return counted.seen
+    for leg in counted.legs:
+        records = (committed_of(leg, one) for one in looked_at(library, leg))
+        library.look(seen, leg.plain, records)
+    return seen
+
+
+def found(library: Library, counted: Counted, where: pl.Expr) -> pl.DataFrame:
+    """Give the records of the newest weights that fulfil a condition, with `place`: SAMPLES."""
+    parts = []
+    for leg in counted.legs:
+        rows = [library.find(leg.plain, where)]
+        rows += [
+            committed_of(leg, one).filter(where).select(rows[0].columns)
+            for one in looked_at(library, leg)
+        ]
+        place = pl.lit(leg.place, pl.Int64).alias("place")
+        parts += [part.with_columns(place) for part in rows if part.height]
+    if not parts:
+        nothing = library.archive.source.records("", 0, -1)
+        return nothing.with_columns(pl.lit(0, pl.Int64).alias("place"))
+    return pl.concat(parts, how="diagonal")
+
+
+def _stretches(library: Library, parts: list[tuple[Leg, pl.DataFrame]]) -> Iterator[Stretch]:
+    """Put together what is there of each attempt."""
+    source = library.archive.source
+    chain = source.lineage.chain
+    for place, attempt in enumerate(chain):
+        own = [seen for leg, seen in parts if leg.place == place]
+        steps = pl.concat([pl.DataFrame(schema=SEEN), *own])
+        begin = 0 if attempt.resumed_at is None else attempt.resumed_at + 1
+        until = source.lineage.until(place, len(chain) - 1)
+        last = until if until is not None else steps.filter("committed")["step"].max()
+        first = 0 if begin == 0 and (steps["step"] == 0).any() else max(begin, 1)
+        yield Stretch(attempt, first, last if isinstance(last, int) else None, steps)

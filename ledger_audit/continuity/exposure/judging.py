@@ -1,0 +1,190 @@
+"""Turns what each pass came to into limits and clauses."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ledger_audit.continuity.clauses import NOTHING_HOLDS
+from ledger_audit.continuity.contract import Contract
+from ledger_audit.continuity.exposure.counting import Counted
+from ledger_audit.continuity.exposure.library import Library
+from ledger_audit.continuity.limit_codes import limit
+from ledger_audit.continuity.limits import limits_of_attempts
+from ledger_audit.continuity.tolerance import Tolerance
+from ledger_audit.continuity.unseen import unseen_of
+from ledger_audit.model import Amount, Clause, ClauseName, Limit, Verdict
+from ledger_audit.model.exposure import Generation, Holes
+from ledger_audit.printable import counted as told_count
+from ledger_audit.printable import quoted
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A whole run, counted."""
+
+    generations: tuple[Generation, ...]
+    holes: Holes | None
+    counted: Counted
+    library: Library
+    doubtful: tuple[int, ...]
+    """Places of attempts whose epochs may be labelled wrongly."""
+
+
+def name_of(one: Generation) -> str:
+    """Name a pass for people."""
+    epoch = "the pass" if one.epoch is None else f"epoch {one.epoch}"
+    return epoch if one.source is None else f"{epoch} of {quoted(one.source)}"
+
+
+def limits_of(whole: Whole) -> tuple[Limit, ...]:
+    """List what cannot be known of a whole run, blocking limits first."""
+    source = whole.library.archive.source
+    chain = source.lineage.chain
+    found = limits_of_attempts(chain, whole.counted.relaunched, resumed=chain[1:])
+    for stretch in whole.counted.stretches:
+        found += [
+            limit("records-unseen", one.text)
+            for one in unseen_of(stretch, source.unread, whole.library.put_away)
+        ]
+    if not source.has_commits:
+        text = (
+            "the ledger has no commit event: what every rank reached counts as committed, "
+            "except the last step of an attempt without an end"
+        )
+        found.append(limit("commits-assumed", text))
+    found += _of_labels(whole)
+    found += _of_passes(whole)
+    return tuple(sorted(dict.fromkeys(found), key=lambda one: not one.blocks))
+
+
+def _of_labels(whole: Whole) -> Iterator[Limit]:
+    """Say where records cannot be compared, because only some of them are labelled."""
+    used = whole.counted.used
+    for name in ("epoch", "source"):
+        if 0 < used[name].null_count() < used.height:
+            text = f"some records name no {name}, others do: they were not compared"
+            yield limit("passes-not-told", text)
+    chain = whole.library.archive.source.lineage.chain
+    for place in whole.doubtful:
+        text = f"attempt {chain[place].label} does not go on with the epochs before it"
+        yield limit("passes-not-told", f"{text}: its labels may be wrong")
+    spans, records = int(used["spans"].sum()), int(used["records"].sum())
+    if 0 < spans < records:
+        text = "some records have no span, others do: they were compared as whole samples"
+        yield limit("passes-not-told", text)
+
+
+def _of_passes(whole: Whole) -> Iterator[Limit]:
+    for one in whole.generations:
+        name = name_of(one)
+        if one.is_over and one.size is None:
+            text = f"{name} is over, and nothing says how many samples it has"
+            yield limit("pass-size-unknown", text)
+        is_whole = not whole.doubtful and not any(
+            each.kind == "unexplained" for each in one.repeats
+        )
+        if one.doubted and is_whole:
+            text = (
+                f"{told_count(one.doubted, 'use')} of {name} never came: fewer than one global "
+                "batch, and not what does not fill the last one"
+            )
+            yield limit("few-missing", text)
+        if not one.is_over and whole.holes is None:
+            text = f"{name} is not over: what it still lacks may come, or was skipped"
+            yield limit("pass-not-over", text)
+        doubted = sum(each.records for each in one.repeats if each.kind == "unexplained")
+        if doubted:
+            text = (
+                f"{told_count(doubted, 'record')} of {name} with a sample used before: padding, "
+                "another pass or a replay, nothing tells"
+            )
+            yield limit("repeat-unexplained", text)
+
+
+def clauses_of(
+    whole: Whole, limits: tuple[Limit, ...], contract: Contract, *, has_list: bool
+) -> tuple[Clause, ...]:
+    """Judge each clause: each sample as often as promised, and nothing that is not listed."""
+    faults = {ClauseName.PROMISE: [*_of_promise(whole, contract)]}
+    if has_list:
+        faults[ClauseName.UNEXPECTED] = [*_unlisted(whole, contract)]
+    nothing_holds = [one for one in limits if one.code in NOTHING_HOLDS and not one.is_waived]
+    clauses = []
+    for name, found in faults.items():
+        broken = [text for text, excuse in found if excuse is None]
+        allowed = [f"{text}, allowed: {excuse}" for text, excuse in found if excuse is not None]
+        blocking = [one for one in limits if name in one.blocks and not one.is_waived]
+        if nothing_holds:
+            clauses.append(Clause(name, Verdict.UNPROVEN, nothing_holds[0].text))
+        elif broken:
+            clauses.append(Clause(name, Verdict.BROKEN, "; ".join(broken)))
+        elif blocking:
+            clauses.append(Clause(name, Verdict.UNPROVEN, blocking[0].text))
+        else:
+            clauses.append(Clause(name, Verdict.CONTINUOUS, "; ".join(allowed) or _right(name)))
+    return tuple(clauses)
+
+
+def _right(name: ClauseName) -> str:
+    if name == ClauseName.UNEXPECTED:
+        return "every sample that was used is in the manifest"
+    return "each sample was used as often as promised"
+
+
+def _of_promise(whole: Whole, contract: Contract) -> Iterator[tuple[str, str | None]]:
+    """Give what breaks the promise, each with its excuse; null: there is none."""
+    resumes = max(1, len(whole.library.archive.source.lineage.chain) - 1)
+    newest = whole.library.archive.source.lineage.chain[-1]
+    for one in whole.generations:
+        name = name_of(one)
+        if one.repeated:
+            text = f"{told_count(one.repeated, 'record')} of {name} used samples again"
+            yield text, _excuse_of_repeats(one, contract)
+        tolerance = Tolerance(contract, ranks=resumes * (len(newest.everyone) or 1))
+        if one.skipped:
+            text = f"{told_count(one.skipped, 'use')} of {name} never came, and it is over"
+            yield text, tolerance.skip(one.skipped, None)
+        if one.is_over and one.spans is not None and one.spans.between > _tail(whole, one):
+            text = (
+                f"{told_count(one.spans.between, 'token')} inside documents of {name} never came, "
+                "and it is over"
+            )
+            yield text, tolerance.skip(one.spans.between, None)
+    holes = whole.holes
+    if holes is not None and holes.count:
+        text = f"{told_count(holes.count, 'place')} of the stream before {holes.last:,} never came"
+        yield (
+            text,
+            Tolerance(contract, ranks=resumes * (len(newest.everyone) or 1)).skip(
+                holes.count, None
+            ),
+        )
+
+
+def _tail(whole: Whole, one: Generation) -> float:
+    """Give the tokens of one global batch: what the end of a pass may leave."""
+    return whole.counted.largest * (one.tokens or 0) / max(1, one.records)
+
+
+def _excuse_of_repeats(one: Generation, contract: Contract) -> str | None:
+    """Excuse what each attempt used again, as one resume may replay it."""
+    excuses = []
+    for attempt in dict.fromkeys(each.attempt for each in one.repeats):
+        own = [each for each in one.repeats if each.attempt == attempt and each.kind == "repeated"]
+        if not own:
+            continue
+        records = sum(each.records for each in own)
+        tokens = [each.tokens for each in own]
+        amount = Amount(
+            records, records, None if None in tokens else sum(each or 0 for each in tokens)
+        )
+        steps = sum(each.last_step - each.first_step + 1 for each in own)
+        tolerance = Tolerance(contract, replayed=amount, replayed_steps=steps)
+        excuses.append(tolerance.replayed_records(records))
+    return None if None in excuses else "; ".join(dict.fromkeys(filter(None, excuses)))
+
+
+def _unlisted(whole: Whole, contract: Contract) -> Iterator[tuple[str, str | None]]:
+    for one in whole.generations:
+        if one.unlisted:
+            text = f"{told_count(one.unlisted, 'sample')} of {name_of(one)} are not in the manifest"
+            yield text, Tolerance(contract).of("unexpected")(one.unlisted)

@@ -1,0 +1,147 @@
+"""
+Counts, in one look at all records, what each rank used in each step, and what each pass came to.
+
+What is seen on the way is handed on to what notes the uses of samples.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from threading import Lock
+
+import numpy as np
+import polars as pl
+
+from ledger_audit.errors import UnreadableError
+from ledger_audit.ledger.uses import Pass, Seen
+from ledger_audit.ledger.whole import Scan, Whole
+
+COUNTS = {"rank": pl.Int32(), "step": pl.Int64(), "n": pl.Int64()}
+"""The records of a rank and step."""
+
+SUMS = {
+    "source": pl.String(),
+    "epoch": pl.Int32(),
+    "records": pl.Int64(),
+    "tokens": pl.Int64(),
+    "spans": pl.Int64(),
+    "inner": pl.Int64(),
+    "placed": pl.Int64(),
+    "first_step": pl.Int64(),
+    "last_step": pl.Int64(),
+}
+"""
+What one pass used: tokens of the records with spans; `inner`, those that begin inside a document;
+`placed`, those with a position.
+"""
+
+_PASS = ["source", "epoch"]
+_SPAN = pl.col("token_end") - pl.col("token_start")
+
+
+@dataclass(frozen=True)
+class Tally:
+    """What passed by of one attempt, while it grows."""
+
+    name: str
+    """The ledger, for messages."""
+    seen: Seen
+    has_spans: bool
+    has_positions: bool
+    _counts: list[pl.DataFrame] = field(default_factory=list)
+    _sums: list[pl.DataFrame] = field(default_factory=list)
+    _lock: Lock = field(default_factory=Lock)
+
+    @property
+    def columns(self) -> list[pl.Expr]:
+        """What it needs of the `samples` table."""
+        span = [_SPAN.alias("tokens"), pl.col("token_start")] if self.has_spans else []
+        place = [pl.col("position")] if self.has_positions else []
+        return [pl.col("rank"), pl.col("step"), pl.col(*_PASS), self.seen.key, *span, *place]
+
+    def take(self, batch: pl.DataFrame) -> None:
+        """Count a batch of records, and note the uses; several threads may do so at once."""
+        self._check(batch)
+        counts = _runs(batch)
+        sums = []
+        for of, part in _passes(batch):
+            self.seen.see(of, part)
+            sums.append((*of, part.height, *_amounts(part), part["step"].min(), part["step"].max()))
+        with self._lock:
+            self._counts.append(counts)
+            self._sums.append(pl.DataFrame(sums, schema=SUMS, orient="row"))
+
+    def counts(self) -> pl.DataFrame:
+        """Give COUNTS."""
+        every = pl.concat([pl.DataFrame(schema=COUNTS), *self._counts])
+        return every.group_by("rank", "step").agg(pl.col("n").sum())
+
+    def sums(self) -> pl.DataFrame:
+        """Give SUMS."""
+        every = pl.concat([pl.DataFrame(schema=SUMS), *self._sums])
+        return every.group_by(_PASS).agg(
+            pl.col("records", "tokens", "spans", "inner", "placed").sum(),
+            pl.col("first_step").min(),
+            pl.col("last_step").max(),
+        )
+
+    def _check(self, batch: pl.DataFrame) -> None:
+        if batch["key"].null_count() or batch["rank"].null_count():
+            raise UnreadableError(
+                f"{self.name}: a used record has no rank or no 'sample_id'",
+                hint="every used record needs rank, step, slot and sample_id",
+            )
+        if self.has_spans and batch.filter(pl.col("tokens") < 0).height:
+            raise UnreadableError(
+                f"{self.name}: in a used record, 'token_end' precedes 'token_start'",
+                hint="spans are half-open ranges of tokens: [token_start, token_end)",
+            )
+
+
+def look(whole: Whole, scan: Scan, rows: Iterable[pl.DataFrame], tally: Tally) -> None:
+    """
+    Let all records of some steps of an attempt pass by.
+
+    Args:
+        whole: the ledger.
+        scan: the steps.
+        rows: further records, of steps that were looked at one by one: the `samples` table.
+        tally: what takes them.
+    """
+    whole.each(scan, tally.columns, tally.take)
+    for frame in rows:
+        if frame.height:
+            tally.take(frame.select(tally.columns))
+
+
+def _runs(batch: pl.DataFrame) -> pl.DataFrame:
+    """Count the records of a batch: as ranks write step after step, they are runs."""
+    rank, step = batch["rank"].to_numpy(), batch["step"].to_numpy()
+    is_new = (rank[1:] != rank[:-1]) | (step[1:] != step[:-1])
+    starts = np.concatenate([[0], np.flatnonzero(is_new) + 1])
+    lengths = np.diff(starts, append=batch.height)
+    runs = {"rank": rank[starts], "step": step[starts], "n": lengths}
+    return pl.DataFrame(runs, schema=COUNTS)
+
+
+def _passes(batch: pl.DataFrame) -> Iterator[tuple[Pass, pl.DataFrame]]:
+    """Cut a batch into passes; most often it is of one."""
+    if all(_is_one(batch[name]) for name in _PASS):
+        yield (batch["source"][0], batch["epoch"][0]), batch
+        return
+    for of, part in batch.partition_by(_PASS, as_dict=True).items():
+        yield (of[0], of[1]), part
+
+
+def _is_one(values: pl.Series) -> bool:
+    nulls = values.null_count()
+    return nulls == len(values) or (nulls == 0 and values.min() == values.max())
+
+
+def _amounts(part: pl.DataFrame) -> tuple[int, int, int, int]:
+    """Give tokens, and how many records have spans, begin inside a document, have a place."""
+    placed = part["position"].count() if "position" in part.columns else 0
+    if "tokens" not in part.columns:
+        return 0, 0, 0, placed
+    tokens = part["tokens"]
+    inner = int((part["token_start"] > 0).sum())
+    return int(tokens.sum()), tokens.count(), inner, placed

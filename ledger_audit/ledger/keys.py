@@ -1,0 +1,129 @@
+"""
+Holds hundreds of millions of 64-bit keys, and finds those that come more than once.
+
+Keys that do not fit into memory lie on disk, in buckets that do: equal keys are in one bucket.
+"""
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from threading import Lock
+from typing import Self
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from ledger_audit.errors import UsageError
+
+U64 = NDArray[np.uint64]
+
+REPEATED = {"key": pl.UInt64(), "n": pl.Int64()}
+"""A key that comes more than once, and how often."""
+
+_FLUSHED = 1 << 16
+"""Keys of one bucket that are written at once."""
+
+
+class Keys:
+    """Keys, bucket by bucket; the bucket of a key is what its first bits say."""
+
+    def __init__(self, buckets: int) -> None:
+        """Hold keys in memory where there is one bucket, else in one file for each."""
+        self._bits = (buckets - 1).bit_length()
+        self._waiting: list[list[U64]] = [[] for _ in range(1 << self._bits)]
+        self._held = [0] * len(self._waiting)
+        self._lock = Lock()
+        self._open = ExitStack()
+        self._folder: Path | None = None
+        if self._bits:
+            made = tempfile.TemporaryDirectory(prefix="ledger-audit-")
+            self._folder = Path(self._open.enter_context(made))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
+
+    @property
+    def buckets(self) -> int:
+        """How many buckets there are."""
+        return len(self._waiting)
+
+    def add(self, keys: U64) -> None:
+        """Take keys; several threads may do so at once."""
+        if not self._bits:
+            with self._lock:
+                self._waiting[0].append(keys)
+            return
+        buckets = self.bucket_of(keys)
+        ordered = keys[np.argsort(buckets, kind="stable")]
+        ends = np.cumsum(np.bincount(buckets, minlength=self.buckets))
+        with self._lock:
+            for bucket, part in enumerate(np.split(ordered, ends[:-1])):
+                if len(part):
+                    self._wait(bucket, part)
+
+    def bucket_of(self, keys: U64) -> NDArray[np.uint16]:
+        """Give the place of each key's bucket."""
+        if not self._bits:
+            return np.zeros(len(keys), np.uint16)
+        return (keys >> np.uint64(64 - self._bits)).astype(np.uint16)
+
+    def ordered(self) -> Iterator[U64]:
+        """Give the keys of each bucket in their order, repeats included."""
+        for bucket in range(self.buckets):
+            yield self.of(bucket)
+
+    def of(self, bucket: int) -> U64:
+        """Give the keys of one bucket in their order."""
+        parts = self._waiting[bucket]
+        if self._folder is not None and (self._folder / str(bucket)).exists():
+            parts = [np.fromfile(self._folder / str(bucket), dtype=np.uint64), *parts]
+        keys = np.concatenate(parts) if parts else np.empty(0, np.uint64)
+        del parts
+        if len(self._waiting[bucket]) != 1 or self._bits:
+            if not self._bits:
+                self._waiting[bucket] = []  # not twice in memory
+            keys.sort()
+        if not self._bits:
+            self._waiting[bucket] = [keys]
+        return keys
+
+    def _wait(self, bucket: int, part: U64) -> None:
+        self._waiting[bucket].append(part)
+        self._held[bucket] += len(part)
+        if self._held[bucket] < _FLUSHED:
+            return
+        assert self._folder is not None
+        try:
+            with (self._folder / str(bucket)).open("ab") as file:
+                for waiting in self._waiting[bucket]:
+                    waiting.tofile(file)
+        except OSError as problem:
+            raise UsageError(
+                f"cannot keep keys in {self._folder}: {problem}",
+                hint="allow more with --memory, or name a larger temporary folder with TMPDIR",
+            ) from problem
+        self._waiting[bucket], self._held[bucket] = [], 0
+
+
+def repeated(keys: U64) -> pl.DataFrame:
+    """Give the keys that come more than once among sorted ones: REPEATED."""
+    again = np.flatnonzero(keys[1:] == keys[:-1])
+    if not len(again):
+        return pl.DataFrame(schema=REPEATED)
+    found, counts = np.unique(keys[again], return_counts=True)
+    return pl.DataFrame({"key": found, "n": counts + 1}, schema=REPEATED)
+
+
+def among(keys: U64, ordered: U64) -> NDArray[np.bool_]:
+    """Tell of each key whether it is among sorted ones."""
+    if not len(ordered):
+        return np.zeros(len(keys), np.bool_)
+    places = np.searchsorted(ordered, keys)
+    places[places == len(ordered)] = 0
+    found: NDArray[np.bool_] = ordered[places] == keys
+    return found
