@@ -9,12 +9,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from ledger_audit import sources
 from ledger_audit.continuity.causes.around import explained, with_reasons
 from ledger_audit.continuity.conclusion import conclude, with_forbidden
 from ledger_audit.continuity.contract import DIFF, GATE, Contract
-from ledger_audit.continuity.judging import judge, judge_by_control
+from ledger_audit.continuity.gating import judge_by_control
+from ledger_audit.continuity.judging import judge
 from ledger_audit.model import Reading, Report
-from ledger_audit.sources import chosen_resumes, forbidden_in, open_pair, open_source, open_windows
 
 READ_AS_ASKED = Reading()
 Tell = Callable[[str], None]
@@ -34,9 +35,9 @@ def diff(
     """Judge the resumes of a ledger by their own rolled-back windows."""
     tell("opening the ledger")
     contract = contract.of_stream(reading.stream)
-    source = open_source(roots, reading)
-    chosen = chosen_resumes(source, reading)
-    forbidden = forbidden_in(source, contract, tell)
+    source = sources.open_source(roots, reading)
+    chosen = sources.chosen_resumes(source, reading)
+    forbidden = sources.forbidden_in(source, contract, tell)
     resumes = []
     for number, index in enumerate(chosen, 1):
         tell(f"judging resume {number} of {len(chosen)}")
@@ -60,8 +61,8 @@ def diff_windows(
     """Judge a resume by two plain logs: before the failure, and after the resume."""
     tell("reading both windows")
     contract = contract.of_stream(reading.stream)
-    source = open_windows(pre, post, checkpoint_step, reading)
-    forbidden = forbidden_in(source, contract, tell)
+    source = sources.open_windows(pre, post, checkpoint_step, reading)
+    forbidden = sources.forbidden_in(source, contract, tell)
     judged = judge(source, 1, contract, replace(reading, full=True), forbidden)
     resumes = [explained(judged, source, 1)]
     inputs = {"pre": str(pre), "post": str(post), "checkpoint_step": checkpoint_step}
@@ -79,19 +80,17 @@ def gate(
     """Judge a run, and each of its resumes, by an uninterrupted control run."""
     tell("opening both ledgers")
     contract = contract.of_stream(reading.stream)
-    expected, source = open_pair(control, run, reading)
-    chosen = chosen_resumes(source, reading)
-    forbidden = forbidden_in(source, contract, tell)
+    expected, source = sources.open_pair(control, run, reading)
+    chosen = sources.chosen_resumes(source, reading)
+    forbidden = sources.forbidden_in(source, contract, tell)
     tell(f"comparing whole streams, then {len(chosen)} resumes")
-    stream, judged = judge_by_control(expected, source, chosen, contract, forbidden)
+    alike = sources.both_of(expected, source, reading)
+    stream, judged = judge_by_control(expected, source, chosen, contract, forbidden, alike)
     resumes = [
         with_reasons(resume, source, index, source.archive)
         for resume, index in zip(judged, chosen, strict=True)
     ]
-    inputs = {
-        "control": [str(root) for root in control],
-        "run": [str(root) for root in run],
-    }
+    inputs = {"control": [str(root) for root in control], "run": [str(root) for root in run]}
     report = conclude("gate", inputs, source.lineage, resumes, contract, reading, stream=stream)
     return with_forbidden(report, forbidden, contract)
 

@@ -8,9 +8,11 @@ import polars as pl
 
 from ledger_audit.continuity.checkpoints.archive import Archive
 from ledger_audit.continuity.contract import Contract, IdList
+from ledger_audit.continuity.exposure.library import Library
 from ledger_audit.continuity.forbidden import Found, find_forbidden
 from ledger_audit.continuity.forbidden.searching import Rule, Search, Searchable
 from ledger_audit.continuity.lineage import Attempt, Lineage, reconstruct
+from ledger_audit.continuity.settling import ROWS, Both
 from ledger_audit.continuity.terms import asked_of
 from ledger_audit.continuity.windows import Source
 from ledger_audit.errors import UsageError
@@ -22,6 +24,8 @@ from ledger_audit.ledger.schema import DIGEST_COLUMNS
 from ledger_audit.ledger.searching import Search as AllSamples
 from ledger_audit.ledger.tables import hash_frame
 from ledger_audit.ledger.tallying import Sums
+from ledger_audit.ledger.whole import Whole
+from ledger_audit.libraries import library_of
 from ledger_audit.model import Reading
 from ledger_audit.model.forbidden import Kind
 
@@ -32,6 +36,10 @@ class Opened(Searchable):
 
     archive: Callable[[], Archive] = field(kw_only=True)
     """Gives sums over the ledger; nothing is read for them before."""
+    size: int = field(kw_only=True)
+    """Rows of its files, as far as they need not be read for it."""
+    library: Callable[[], Library] = field(kw_only=True)
+    """Lets all records of the ledger pass by."""
 
 
 def open_source(roots: Sequence[Path], reading: Reading) -> Opened:
@@ -81,6 +89,13 @@ def open_pair(
                 f"{ledger.name}: holds no record", hint="point at a ledger with records"
             )
     return _as_peers(expected, source), _as_peers(source, expected)
+
+
+def both_of(control: Opened, run: Opened, reading: Reading) -> Both | None:
+    """Let the steps be found that both consumed alike; null: all records are sooner looked at."""
+    if control.size + run.size < ROWS and not reading.trusts_digests:
+        return None
+    return Both(control.library(), run.library(), reading.memory, reading.trusts_digests)
 
 
 def open_windows(pre: Path, post: Path, checkpoint_step: int, reading: Reading) -> Searchable:
@@ -186,6 +201,8 @@ def source_of(ledger: Ledger) -> Opened:
         acts=acts,
         search=_search(lambda _: ledger, [ledger]),
         archive=lambda: _archive(ledger, opened),
+        size=Whole(ledger).rows(),
+        library=lambda: library_of(ledger, opened.archive()),
     )
     return opened
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from ledger_audit.cli.options import LEDGER, shared, terms_of
+from ledger_audit.cli.options import LEDGER, MEMORY, shared, terms_of
 from ledger_audit.cli.output import tell
 from ledger_audit.cli.progress import progress
 
@@ -13,6 +13,13 @@ from ledger_audit.cli.progress import progress
 @click.command()
 @click.argument("control", type=LEDGER)
 @click.argument("run", type=LEDGER)
+@MEMORY
+@click.option(
+    "--trust-digests",
+    "trusts_digests",
+    is_flag=True,
+    help="Take what commits tell for what was used: records are read only of steps that differ.",
+)
 @shared
 def gate(
     control: Path,

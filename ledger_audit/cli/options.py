@@ -82,6 +82,23 @@ def _limits(ctx: click.Context, param: click.Parameter, values: tuple[str, ...])
     return frozenset(values)
 
 
+_UNITS = {"": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 1 << 10, "MIB": 1 << 20}
+_UNITS |= {"GIB": 1 << 30, "TIB": 1 << 40, "TB": 10**12}
+LEAST = 64 << 20
+"""Bytes below which nothing can be counted."""
+
+
+def _memory(ctx: click.Context, param: click.Parameter, value: str) -> int:
+    """Read an amount of memory such as 2GiB or 512MB; a bare number is bytes."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]i?B)?", value.strip(), re.IGNORECASE)
+    if found is None:
+        raise click.BadParameter(f"{value!r} is no amount such as 2GiB or 512MB", ctx, param)
+    amount = int(float(found[1]) * _UNITS[(found[2] or "").upper()])
+    if amount < LEAST:
+        raise click.BadParameter(f"{value!r} is less than {LEAST >> 20} MiB", ctx, param)
+    return amount
+
+
 _NO_CONTRACT = "ledger_audit: no contract"
 """Where click keeps that none is wanted, until the other option is looked at."""
 
@@ -125,6 +142,13 @@ NO_CONTRACT = click.option(
     expose_value=False,
     callback=_no_contract,
     help="Judge by the command's defaults, whatever the working directory holds.",
+)
+MEMORY = click.option(
+    "--memory",
+    default="2GiB",
+    show_default=True,
+    callback=_memory,
+    help="Memory for counting; what does not fit lies in temporary files. The report is the same.",
 )
 STREAM = click.option("--stream", help="Audit this stream instead of training, for instance eval.")
 COLUMN = click.option(

@@ -10,6 +10,7 @@ from ledger_audit.cli.options import (
     COLUMN,
     FORMAT,
     LEDGER,
+    MEMORY,
     REPORT,
     STREAM,
     WAIVED,
@@ -20,22 +21,6 @@ from ledger_audit.cli.progress import progress
 
 if TYPE_CHECKING:
     from ledger_audit.continuity.contract import Contract
-
-_UNITS = {"": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 1 << 10, "MIB": 1 << 20}
-_UNITS |= {"GIB": 1 << 30, "TIB": 1 << 40, "TB": 10**12}
-LEAST = 64 << 20
-"""Bytes below which nothing can be counted."""
-
-
-def _memory(ctx: click.Context, param: click.Parameter, value: str) -> int:
-    """Read an amount of memory such as 2GiB or 512MB; a bare number is bytes."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]i?B)?", value.strip(), re.IGNORECASE)
-    if found is None:
-        raise click.BadParameter(f"{value!r} is no amount such as 2GiB or 512MB", ctx, param)
-    amount = int(float(found[1]) * _UNITS[(found[2] or "").upper()])
-    if amount < LEAST:
-        raise click.BadParameter(f"{value!r} is less than {LEAST >> 20} MiB", ctx, param)
-    return amount
 
 
 def _samples(
@@ -65,13 +50,7 @@ def _samples(
     callback=_samples,
     help="A pass (over SOURCE) has N samples. Repeatable. Default: dataset_samples, if logged.",
 )
-@click.option(
-    "--memory",
-    default="2GiB",
-    show_default=True,
-    callback=_memory,
-    help="Memory for counting; what does not fit lies in temporary files. The report is the same.",
-)
+@MEMORY
 @STREAM
 @COLUMN
 @WAIVED

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from ledger_audit.continuity.beside import Beside
+from ledger_audit.model import LaterEpoch
 
 
 @dataclass(frozen=True)
@@ -20,5 +21,7 @@ class Circumstances:
     """Whole resumed steps without which nothing is to be proven."""
     beside: Beside | None = None
     """What is known beside the records; null: nothing was looked at."""
+    later_epochs: tuple[LaterEpoch, ...] | None = None
+    """The epochs that are over, if they were judged apart; null: the records are to tell."""
     skipped_before: pl.DataFrame | None = None
     """What earlier resumes of the lineage skipped: source, epoch, sample_id."""

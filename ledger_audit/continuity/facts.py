@@ -207,11 +207,15 @@ def _coverage(
         .group_by("step")
         .agg(pl.col("record").n_unique().cast(pl.Int64).alias("uses"))
     )
-    steps = steps.join(uses, on="step", how="left").sort("step")
-    steps = steps.with_columns(pl.col("missing", "n", "uses").fill_null(0))
+    unread = windows.resumed.known.lazy().select("step", known="n")
+    steps = steps.join(uses, on="step", how="left").join(unread, on="step", how="left")
+    steps = steps.sort("step")
+    steps = steps.with_columns(pl.col("missing", "n", "uses", "known").fill_null(0))
+    uses_so_far = (pl.col("uses") + pl.col("known")).cum_sum()
     so_far = pl.col("missing").cum_sum()
     unseen = max(windows.committed.unlogged_share, windows.resumed.unlogged_share)
-    before = windows.committed.records["record"].n_unique() + windows.committed.missing
+    committed = windows.committed
+    before = committed.records["record"].n_unique() + committed.missing + committed.known["n"].sum()
     used = pl.col("n").cum_sum() + so_far + excused
     return steps.select(
         "step",
@@ -220,7 +224,7 @@ def _coverage(
         short_before=(so_far > 0)
         | pl.lit(windows.reference.missing > 0)
         | pl.lit(bool(windows.reference.torn or windows.resumed.torn)),
-        uses_through=(pl.col("uses").cum_sum() + so_far + before) * (1 + unseen),
+        uses_through=(uses_so_far + so_far + before) * (1 + unseen),
     ).collect()
 
 

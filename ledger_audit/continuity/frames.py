@@ -22,7 +22,7 @@ STEPS     one step of one attempt that left a record, a commit or a void:
 PAIRS     one matched pair: `reference` and `resumed`, both values of `order`
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import polars as pl
 
@@ -41,6 +41,17 @@ IS_USED = pl.col("fate").ne_missing("void")
 """The try was not thrown away."""
 
 
+KNOWN = {"step": pl.Int64(), "n": pl.Int64(), "tokens": pl.Int64()}
+"""
+Steps of which none of the records is there: how many they used, and of how many tokens (null: it
+is not known, or there are no spans).
+"""
+
+
+def _nothing_known() -> pl.DataFrame:
+    return pl.DataFrame(schema=KNOWN)
+
+
 @dataclass(frozen=True)
 class Side:
     """One of the three windows."""
@@ -57,6 +68,8 @@ class Side:
     """Tries whose records do not have the digest that their commit tells."""
     relaunched: tuple[str, ...] = ()
     """Attempts that are two launches under one label, and what shows it."""
+    known: pl.DataFrame = field(default_factory=_nothing_known)
+    """KNOWN."""
 
     @property
     def within(self) -> pl.DataFrame:

@@ -10,15 +10,14 @@ from dataclasses import replace
 import polars as pl
 
 from ledger_audit.continuity import windows as cut
-from ledger_audit.continuity.beside import Beside, look_beside
+from ledger_audit.continuity.beside import look_beside
 from ledger_audit.continuity.circumstances import Circumstances
 from ledger_audit.continuity.contract import Contract
-from ledger_audit.continuity.divergence import first_divergence
 from ledger_audit.continuity.forbidden import Found
 from ledger_audit.continuity.frames import IS_USED, Side
-from ledger_audit.continuity.resume import Audited, audit_resume, gather_facts
+from ledger_audit.continuity.resume import Audited, audit_resume
 from ledger_audit.continuity.terms import asked_of
-from ledger_audit.continuity.weights import going_on, held_by, trained_again
+from ledger_audit.continuity.weights import trained_again
 from ledger_audit.continuity.windows import Source, Windows
 from ledger_audit.model import Expected, Reading, Resume
 
@@ -46,7 +45,7 @@ def judge(
     beside = look_beside(source, index, contract, forbidden, last)
     around = Circumstances(has_commits=source.has_commits, awaited=reading.awaited, beside=beside)
     if is_whole:
-        return _judge(_whole_windows(source, index), source, index, contract, around)
+        return judge_windows(whole_windows(source, index), source, index, contract, around)
     return _judge_narrowly(source, index, contract, reading, around)
 
 
@@ -65,7 +64,7 @@ def _judge_narrowly(
         reference_kind="rolled-back",
     )
     if not _cuts_off(source, index, first=first, last=last):
-        return _judge(windows, source, index, contract, around)
+        return judge_windows(windows, source, index, contract, around)
     reached = source.lineage.chain[index].last_step
     unread = last + 1 if reached is not None and reached > last else None
     narrow = replace(around, is_narrow=True, unread_from=unread)
@@ -74,68 +73,12 @@ def _judge_narrowly(
     if wider is not windows:
         audited = _audited(wider, source, index, contract, narrow)
     if audited.needs_more:
-        return _judge(_whole_windows(source, index), source, index, contract, around)
+        return judge_windows(whole_windows(source, index), source, index, contract, around)
     return replace(audited.told(), read_steps=(max(0, first), last))
 
 
-def judge_by_control(
-    control: Source,
-    run: Source,
-    indices: list[int],
-    contract: Contract,
-    forbidden: Found | None = None,
-) -> tuple[Resume, list[Resume]]:
-    """
-    Judge the whole surviving stream of a run, and resumes of it, by a control.
-
-    A control that differs from the run before a resume says nothing about that resume: it is
-    judged by its own rolled-back window.
-
-    Returns:
-        The stream, with its first divergence, and one judged resume for each of `indices`.
-    """
-    control, run = asked_of(control, contract), asked_of(run, contract)
-    besides = {index: look_beside(run, index, contract, forbidden, None) for index in indices}
-    for index in range(1, len(run.lineage.chain)):
-        run = going_on(run, index, held_by(run, index))
-    whole = cut.surviving_stream(control, is_reference=True)
-    windows = Windows(
-        checkpoint_step=0,
-        committed=cut.nothing(run),
-        reference=whole,
-        resumed=cut.surviving_stream(run, is_reference=False),
-        reference_kind="control",
-    )
-    around = Circumstances(
-        has_commits=run.has_commits and control.has_commits, beside=Beside(forbidden=forbidden)
-    )
-    newest = run.lineage.chain[-1].label
-    audited = audit_resume(windows, contract, around, from_attempt=None, to_attempt=newest)
-    divergence = first_divergence(audited.facts)
-    resumes = []
-    for index in indices:
-        at = run.lineage.chain[index].resumed_at or 0
-        agrees = divergence is None or divergence > at or _agrees(whole, run, index, contract)
-        reference = cut.after(whole, at) if agrees else None
-        windows = _whole_windows(run, index, reference)
-        own = Circumstances(has_commits=run.has_commits, beside=besides[index])
-        resumes.append(_judge(windows, run, index, contract, own))
-    return replace(audited.told(), first_divergence=divergence), resumes
-
-
-def _agrees(control: Side, run: Source, index: int, contract: Contract) -> bool:
-    """Tell whether a control consumed, step by step, what the run had when it was resumed."""
-    windows = Windows(
-        checkpoint_step=0,
-        committed=cut.nothing(run),
-        reference=control,
-        resumed=cut.committed_window(run, index),
-        reference_kind="control",
-    )
-    return first_divergence(gather_facts(windows, contract.token_overlap)) is None
-
-
-def _whole_windows(source: Source, index: int, control: Side | None = None) -> Windows:
+def whole_windows(source: Source, index: int, control: Side | None = None) -> Windows:
+    """Give the windows of a resume, all of them; the reference is a control, if there is one."""
     return Windows(
         checkpoint_step=source.lineage.chain[index].resumed_at or 0,
         committed=cut.committed_window(source, index),
@@ -145,9 +88,10 @@ def _whole_windows(source: Source, index: int, control: Side | None = None) -> W
     )
 
 
-def _judge(
+def judge_windows(
     windows: Windows, source: Source, index: int, contract: Contract, around: Circumstances
 ) -> Resume:
+    """Judge a resume by its windows."""
     audited = _audited(windows, source, index, contract, around)
     later = audited.report.later_epochs
     if index > 1 and any(epoch.is_broken and epoch.missing for epoch in later):
@@ -162,7 +106,7 @@ def _skipped_before(source: Source, index: int, contract: Contract) -> pl.DataFr
     around = Circumstances(has_commits=source.has_commits)
     found = []
     for earlier in range(1, index):
-        windows = _whole_windows(source, earlier)
+        windows = whole_windows(source, earlier)
         expected = _audited(windows, source, earlier, contract, around).classified.expected
         skipped = expected.filter(pl.col("worst") == Expected.SKIPPED)
         found.append(skipped.select("source", "epoch", "sample_id"))

@@ -4,7 +4,7 @@ Draws a resume as cells, ranks down and steps across, each cell the worst that h
 Large runs are binned here, so that no reporter meets more cells than a page can show.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 import polars as pl
@@ -12,7 +12,7 @@ import polars as pl
 from ledger_audit.continuity.classify import WORST_EXPECTED, WORST_RESUMED, Classified
 from ledger_audit.continuity.frames import IS_USED
 from ledger_audit.continuity.windows import Windows
-from ledger_audit.model import COMMITTED, Overlay, Picture, Resumed, Strip
+from ledger_audit.model import COMMITTED, Expected, Overlay, Picture, Resumed, Strip
 
 MOST_BEFORE = 12
 """Columns before the checkpoint: nothing is judged there."""
@@ -52,6 +52,7 @@ def draw(windows: Windows, classified: Classified, disordered: pl.DataFrame) -> 
             _cells(classified.expected, pl.col("worst")),
             _cells(classified.resumed, pl.col("worst"), side="resumed"),
             _cells(disordered, str(Overlay.OUT_OF_ORDER), side="resumed"),
+            *_alike(windows),
         ]
     )
     columns = _columns(cells["step"], windows.checkpoint_step)
@@ -65,6 +66,16 @@ def draw(windows: Windows, classified: Classified, disordered: pl.DataFrame) -> 
     blank = _EMPTY * len(columns)
     rows = [(lines["reference"].get(one, blank), lines["resumed"].get(one, blank)) for one in ranks]
     return Picture(columns, tuple(_strips(ranks, rows)))
+
+
+def _alike(windows: Windows) -> Iterator[pl.DataFrame]:
+    """Give cells of the steps that both sides are known to have consumed alike."""
+    kinds = {"reference": Expected.MATCHED, "resumed": Resumed.IN_PLACE}
+    for side, kind in kinds.items():
+        window = getattr(windows, side)
+        ranks = window.records.select("rank").unique()
+        cells = window.known.select("step").join(ranks, how="cross")
+        yield _cells(cells, str(kind), side=side)
 
 
 def _cells(rows: pl.DataFrame, kind: str | pl.Expr, side: str = "reference") -> pl.DataFrame:

@@ -6,6 +6,7 @@ from typing import TypeVar
 import polars as pl
 
 from ledger_audit.continuity import limits as limit_rules
+from ledger_audit.continuity import settled
 from ledger_audit.continuity.align import align
 from ledger_audit.continuity.beside import remarks
 from ledger_audit.continuity.causes.clues import clues_of
@@ -153,9 +154,9 @@ def _evidence(
     skipped = expected.filter(pl.col("worst") == Expected.SKIPPED)
     by_rank = skipped.group_by("rank").agg(pl.struct(SEQUENCE).n_unique()).iter_rows()
     return Evidence(
-        resumed=_amounts(rows, Resumed, columns),
-        expected=_amounts(expected, Expected, columns),
-        overlays=_overlays(classified, disordered, hits, columns),
+        resumed=settled.add_resumed(_amounts(rows, Resumed, columns), windows),
+        expected=settled.add_expected(_amounts(expected, Expected, columns), windows),
+        overlays=settled.add_overlays(_overlays(classified, disordered, hits, columns), windows),
         positions=positions,
         later_epochs=later,
         disorder=unordered,
@@ -177,6 +178,8 @@ def _further_evidence(
     """Look at positions and later epochs; where samples are drawn anew, at the draws instead."""
     if contract.draws_anew:
         return None, (), measure(facts)
+    if around.later_epochs is not None:
+        return audit_positions(facts), around.later_epochs, None
     later = audit_later_epochs(
         facts,
         is_narrow=around.is_narrow,
@@ -281,10 +284,14 @@ def _did_nothing(windows: Windows) -> bool:
 
 def _sizes(facts: Facts) -> dict[str, int]:
     committed, reference, resumed = facts.known.windows.sides
+    there = {
+        "committed": committed.within.filter(IS_USED),
+        "reference": reference.within,
+        "resumed": resumed.within,
+    }
     return {
-        "committed": committed.within.filter(IS_USED)["record"].n_unique(),
-        "reference": reference.within["record"].n_unique(),
-        "resumed": resumed.within["record"].n_unique(),
+        name: rows["record"].n_unique() + int(side.known["n"].sum())
+        for (name, rows), side in zip(there.items(), (committed, reference, resumed), strict=True)
     }
 
 

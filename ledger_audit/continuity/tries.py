@@ -136,10 +136,14 @@ def steps_of(
     Returns:
         STEPS, sorted by step.
     """
-    left = records.group_by("rank", "step", "try_seq").agg(
+    return steps_from(attempt, left_of(records), tries, has_commits=has_commits)
+
+
+def left_of(records: pl.DataFrame) -> pl.DataFrame:
+    """Count the records of each try: rank, step, try_seq, n, n_used (those not voided)."""
+    return records.group_by("rank", "step", "try_seq").agg(
         pl.len().cast(pl.Int64).alias("n"), IS_USED.sum().cast(pl.Int64).alias("n_used")
     )
-    return steps_from(attempt, left, tries, has_commits=has_commits)
 
 
 def steps_from(

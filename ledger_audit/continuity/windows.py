@@ -9,9 +9,16 @@ from dataclasses import dataclass, field, replace
 
 import polars as pl
 
-from ledger_audit.continuity.frames import IS_USED, Side, arranged
+from ledger_audit.continuity.frames import IS_USED, KNOWN, Side, arranged
 from ledger_audit.continuity.lineage import Attempt, Lineage
-from ledger_audit.continuity.tries import STEPS, committed_twice, mismatches, steps_of, with_fates
+from ledger_audit.continuity.tries import (
+    STEPS,
+    committed_twice,
+    left_of,
+    mismatches,
+    steps_from,
+    with_fates,
+)
 from ledger_audit.model import Unread
 
 Read = Callable[[str, int, int | None], pl.DataFrame]
@@ -39,6 +46,11 @@ class Source:
     unread: tuple[Unread, ...] = ()
     dropped: Callable[[str], pl.Series] | None = None
     """Attempt → the positions of what its loaders dropped; null: nobody can tell."""
+    known: Read | None = None
+    """
+    Attempt, first step, last step (null: open) → rank, step, try_seq, n, n_used, tokens: tries of
+    which it is known how many records they hold, and none is given; null: there are none.
+    """
     acts: pl.DataFrame = field(default_factory=pl.DataFrame)
     """EVENTS that are neither commits nor voids, of all attempts; no column: none were read."""
 
@@ -143,7 +155,10 @@ def after(side: Side, step: int) -> Side:
     """Cut a window to what comes after a step."""
     later = pl.col("step") > step
     return replace(
-        side, records=arranged(side.records.filter(later)), steps=side.steps.filter(later)
+        side,
+        records=arranged(side.records.filter(later)),
+        steps=side.steps.filter(later),
+        known=side.known.filter(later),
     )
 
 
@@ -189,16 +204,17 @@ def _side(source: Source, stretches: Sequence[Stretch]) -> Side:
     torn: list[str] = []
     mismatched: list[str] = []
     relaunched: list[str] = []
+    known = [pl.DataFrame(schema=KNOWN)]
     for stretch in stretches:
         label = stretch.attempt.label
         tries = source.tries(label, stretch.first, stretch.last)
         rows = with_fates(source.records(label, stretch.first, stretch.last), tries)
-        own = steps_of(
-            stretch.attempt,
-            rows,
-            tries,
-            has_commits=source.has_commits,
-        )
+        left = left_of(rows)
+        if source.known is not None:
+            unread = source.known(label, stretch.first, stretch.last)
+            known.append(unread.select("step", "tokens", n="n_used").select(list(KNOWN)))
+            left = pl.concat([left, unread.select(left.columns)])
+        own = steps_from(stretch.attempt, left, tries, has_commits=source.has_commits)
         for part in source.unread:
             if part.attempt == label:
                 hit = (pl.col("step") >= (part.from_step or 0)) & (
@@ -222,8 +238,20 @@ def _side(source: Source, stretches: Sequence[Stretch]) -> Side:
     attempts = tuple(stretch.attempt for stretch in stretches)
     every = pl.concat([pl.DataFrame(schema=STEPS), *steps]).sort("step")
     return Side(
-        merged, every, attempts, tuple(dict.fromkeys(torn)), tuple(mismatched), tuple(relaunched)
+        merged,
+        every,
+        attempts,
+        tuple(dict.fromkeys(torn)),
+        tuple(mismatched),
+        tuple(relaunched),
+        _by_step(pl.concat(known)),
     )
+
+
+def _by_step(known: pl.DataFrame) -> pl.DataFrame:
+    """Add up KNOWN; tokens of which some are not known are not known."""
+    tokens = pl.when(pl.col("tokens").null_count() == 0).then(pl.col("tokens").sum())
+    return known.group_by("step").agg(pl.col("n").sum(), tokens).sort("step")
 
 
 def with_beyond(source: Source, side: Side, found: Sequence[tuple[Attempt, pl.DataFrame]]) -> Side:

@@ -15,8 +15,18 @@ from ledger_audit.errors import UnreadableError
 from ledger_audit.ledger.uses import Pass, Seen
 from ledger_audit.ledger.whole import Scan, Whole
 
-COUNTS = {"rank": pl.Int32(), "step": pl.Int64(), "n": pl.Int64()}
-"""The records of a rank and step."""
+COUNTS = {
+    "rank": pl.Int32(),
+    "step": pl.Int64(),
+    "n": pl.Int64(),
+    "tokens": pl.Int64(),
+    "spans": pl.Int64(),
+    "mixed": pl.UInt64(),
+}
+"""
+The records of a rank and step: how many, their tokens and spans where these are added up, and the
+sum of the hashes of their content where it is asked for (else 0).
+"""
 
 SUMS = {
     "source": pl.String(),
@@ -44,9 +54,12 @@ class Tally:
 
     name: str
     """The ledger, for messages."""
-    seen: Seen
+    seen: Seen | None
+    """Null: nobody asks which samples were used."""
     has_spans: bool
     has_positions: bool
+    mixes: tuple[str, ...] | None = None
+    """Columns of content that are hashed; null: none is."""
     _counts: list[pl.DataFrame] = field(default_factory=list)
     _sums: list[pl.DataFrame] = field(default_factory=list)
     _lock: Lock = field(default_factory=Lock)
@@ -56,7 +69,10 @@ class Tally:
         """What it needs of the `samples` table."""
         span = [_SPAN.alias("tokens"), pl.col("token_start")] if self.has_spans else []
         place = [pl.col("position")] if self.has_positions else []
-        return [pl.col("rank"), pl.col("step"), pl.col(*_PASS), self.seen.key, *span, *place]
+        mixed = [] if self.mixes is None else [content_hash(self.mixes).alias("mixed")]
+        sample = pl.col("sample_id").alias("key") if self.seen is None else self.seen.key
+        key = [pl.col("rank"), pl.col("step"), pl.col(*_PASS), sample]
+        return [*key, *span, *place, *mixed]
 
     def take(self, batch: pl.DataFrame) -> None:
         """Count a batch of records, and note the uses; several threads may do so at once."""
@@ -64,7 +80,8 @@ class Tally:
         counts = _runs(batch)
         sums = []
         for of, part in _passes(batch):
-            self.seen.see(of, part)
+            if self.seen is not None:
+                self.seen.see(of, part)
             sums.append((*of, part.height, *_amounts(part), part["step"].min(), part["step"].max()))
         with self._lock:
             self._counts.append(counts)
@@ -73,7 +90,7 @@ class Tally:
     def counts(self) -> pl.DataFrame:
         """Give COUNTS."""
         every = pl.concat([pl.DataFrame(schema=COUNTS), *self._counts])
-        return every.group_by("rank", "step").agg(pl.col("n").sum())
+        return every.group_by("rank", "step").agg(pl.col("n", "tokens", "spans", "mixed").sum())
 
     def sums(self) -> pl.DataFrame:
         """Give SUMS."""
@@ -113,13 +130,34 @@ def look(whole: Whole, scan: Scan, rows: Iterable[pl.DataFrame], tally: Tally) -
             tally.take(frame.select(tally.columns))
 
 
+def content_hash(columns: Iterable[str]) -> pl.Expr:
+    """Hash a record, over its sample and some columns of its content: 64 bits."""
+    mixed = pl.col("sample_id").hash(1)
+    for number, name in enumerate(columns, 2):
+        mixed = (mixed + pl.col(name).hash(number)).hash(number)  # which belongs to which, too
+    return mixed
+
+
 def _runs(batch: pl.DataFrame) -> pl.DataFrame:
-    """Count the records of a batch: as ranks write step after step, they are runs."""
+    """Sum up the records of a batch: as ranks write step after step, they are runs."""
     rank, step = batch["rank"].to_numpy(), batch["step"].to_numpy()
     is_new = (rank[1:] != rank[:-1]) | (step[1:] != step[:-1])
     starts = np.concatenate([[0], np.flatnonzero(is_new) + 1])
-    lengths = np.diff(starts, append=batch.height)
-    runs = {"rank": rank[starts], "step": step[starts], "n": lengths}
+    none = np.zeros(len(starts), np.int64)
+    runs = {
+        "rank": rank[starts],
+        "step": step[starts],
+        "n": np.diff(starts, append=batch.height),
+        "tokens": none,
+        "spans": none,
+        "mixed": none.view(np.uint64),
+    }
+    if "tokens" in batch.columns:
+        tokens = batch["tokens"]
+        runs["tokens"] = np.add.reduceat(tokens.fill_null(0).to_numpy(), starts)
+        runs["spans"] = np.add.reduceat(tokens.is_not_null().to_numpy().astype(np.int64), starts)
+    if "mixed" in batch.columns:
+        runs["mixed"] = np.add.reduceat(batch["mixed"].to_numpy(), starts)
     return pl.DataFrame(runs, schema=COUNTS)
 
 

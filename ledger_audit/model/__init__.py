@@ -86,6 +86,10 @@ Order = Literal["step", "relative", "none"]
 """`step`: every record at its step. `relative`: in the reference's order. `none`: any order."""
 
 
+MEMORY = 2 << 30
+"""Bytes for counting, unless more or less is asked for."""
+
+
 @dataclass(frozen=True)
 class Reading:
     """How much of a ledger to read, and how."""
@@ -102,6 +106,10 @@ class Reading:
     """The stream to audit; null: training."""
     columns: Mapping[str, str] = field(default_factory=dict)
     """Our column name → theirs, in foreign logs."""
+    trusts_digests: bool = False
+    """Of `gate`: what commits tell is taken for what was used."""
+    memory: int = MEMORY
+    """Bytes for counting; what is told does not depend on it."""
     awaited: int | None = None
     """Whole steps that the newest judged resume must have left; null: as many as there are."""
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ledger_audit.continuity.contract import Contract
-from ledger_audit.continuity.exposure.counting import count
+from ledger_audit.continuity.exposure.counting import Asked, count
 from ledger_audit.continuity.exposure.generations import Promised, generations_of
 from ledger_audit.continuity.exposure.judging import Whole, clauses_of, limits_of
 from ledger_audit.continuity.exposure.labels import mislabelled
@@ -43,7 +43,7 @@ def judge(
     """
     overlap = 1 if contract.token_overlap is None else contract.token_overlap
     tell("counting what was used")
-    counted = count(library, memory)
+    counted = count(library, Asked(memory))
     try:
         tell("looking at what was used more than once")
         again = repeats_of(library, counted, contract.repeats, overlap)

@@ -1,6 +1,6 @@
 """Lets every record of the newest weights pass by once, and finds out what each pass came to."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import polars as pl
@@ -41,6 +41,8 @@ class Counted:
 
     seen: Seen
     legs: tuple[Leg, ...]
+    counts: tuple[pl.DataFrame, ...]
+    """Of each leg what `Looked.counts` gives."""
     used: pl.DataFrame
     """USED."""
     stretches: tuple[Stretch, ...]
@@ -56,33 +58,37 @@ class Counted:
         return int(self.used["records"].sum())
 
 
-def count(library: Library, memory: int) -> Counted:
-    """
-    Count what the newest weights used.
+@dataclass(frozen=True)
+class Asked:
+    """How to count."""
 
-    Args:
-        library: the ledger.
-        memory: bytes that may be used; where not even one byte for each id of each pass fits,
-            another way of noting uses is taken.
-    """
+    memory: int
+    """Bytes that may be used; where one for each id of each pass is more, keys are noted."""
+    mixes: tuple[str, ...] | None = None
+    """Columns of content over which records are hashed; null: they are not."""
+
+
+def count(library: Library, asked: Asked) -> Counted:
+    """Count what the newest weights used."""
     chain = library.archive.source.lineage.chain
     legs = [leg for place in range(len(chain)) for leg in legs_of(library, place)]
     for may_be_direct in (True, False):
-        seen = library.begin(memory, may_be_direct)
+        seen = library.begin(asked.memory, may_be_direct)
         try:
-            return _counted(library, seen, legs, memory, may_be_direct=may_be_direct)
+            return _counted(library, seen, legs, asked, may_be_direct=may_be_direct)
         except TooLargeError:
             seen.close()
     raise AssertionError("keys need no more memory than there is")
 
 
 def _counted(
-    library: Library, seen: Seen, legs: list[Leg], memory: int, *, may_be_direct: bool
+    library: Library, seen: Seen, legs: list[Leg], asked: Asked, *, may_be_direct: bool
 ) -> Counted:
     """Count; where a step turns out to be odd on the way, once more with that known."""
-    used, parts, twice, largest = [pl.DataFrame(schema=USED)], [], False, 0
+    used, parts, twice, largest, every = [pl.DataFrame(schema=USED)], [], False, 0, []
     for nth, leg in enumerate(legs):
-        counts, odd, sums = _look(library, seen, leg)
+        counts, odd, sums = _look(library, seen, leg, asked.mixes)
+        every.append(counts)
         found = surplus(leg, counts)
         if len(found):
             legs[nth], twice = leg.with_odd(found), True
@@ -92,8 +98,8 @@ def _counted(
         parts.append((leg, seen_of(library, leg, counts, odd)))
     if twice:
         seen.close()
-        seen = library.begin(memory, may_be_direct)
-        return _counted(library, seen, legs, memory, may_be_direct=may_be_direct)
+        seen = library.begin(asked.memory, may_be_direct)
+        return _counted(library, seen, legs, asked, may_be_direct=may_be_direct)
     totals = (
         pl.concat(used)
         .group_by("place", "source", "epoch")
@@ -112,6 +118,7 @@ def _counted(
     return Counted(
         seen,
         tuple(legs),
+        tuple(every),
         totals.sort("source", "epoch", "place"),
         tuple(_stretches(library, parts)),
         tuple(dict.fromkeys(relaunched)),
@@ -120,7 +127,7 @@ def _counted(
 
 
 def _look(
-    library: Library, seen: Seen, leg: Leg
+    library: Library, seen: Seen, leg: Leg, mixes: Sequence[str] | None
 ) -> tuple[pl.DataFrame, list[pl.DataFrame], pl.DataFrame]:
     """Let the records of a stretch pass by."""
     odd = [pl.DataFrame(schema=COUNTS)]
@@ -130,7 +137,7 @@ def _look(
             odd.append(tried(records))
             yield committed_of(leg, records)
 
-    looked = library.look(seen, leg.plain, committed())
+    looked = library.look(seen, leg.plain, committed(), mixes)
     place = pl.lit(leg.place, pl.Int64).alias("place")
     return looked.counts, odd, looked.sums.select(place, *list(USED)[1:])
 
@@ -142,7 +149,7 @@ def again(library: Library, counted: Counted) -> Seen:
         return counted.seen
     for leg in counted.legs:
         records = (committed_of(leg, one) for one in looked_at(library, leg))
-        library.look(seen, leg.plain, records)
+        library.look(seen, leg.plain, records, None)
     return seen
 
 

@@ -1,6 +1,6 @@
 """What is asked of a ledger to see how often each sample was used; reading is handed in."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -61,7 +61,10 @@ class Looked:
     """What some steps of an attempt used."""
 
     counts: pl.DataFrame
-    """rank, step, n: the records of each rank and step; those handed in included."""
+    """
+    rank, step, n, tokens, spans, mixed: the records of each rank and step, those handed in
+    included; `mixed`, the sum of the hashes of their content, where it was asked for.
+    """
     sums: pl.DataFrame
     """
     source, epoch, records, tokens (of those with spans), spans, inner (records that begin inside a
@@ -78,8 +81,13 @@ class Library:
     """Integers or text."""
     begin: Callable[[int, bool], Seen]
     """Bytes of memory, whether ids may have bytes of their own → nothing was used yet."""
-    look: Callable[[Seen, Steps, Iterable[pl.DataFrame]], Looked]
-    """Notes the uses of some steps, and of SAMPLES that are handed in."""
+    look: Callable[[Seen | None, Steps, Iterable[pl.DataFrame], Sequence[str] | None], Looked]
+    """
+    Notes the uses of some steps, and of SAMPLES that are handed in; hashes them over some columns
+    of their content (null: not at all).
+    """
+    content: tuple[str, ...]
+    """The columns of content that some record has a value in."""
     find: Callable[[Steps, pl.Expr], pl.DataFrame]
     """Steps, a condition → SAMPLES of these steps that fulfil it."""
     lowest: Callable[[Steps, pl.Expr, int], pl.Series]
