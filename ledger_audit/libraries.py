@@ -9,6 +9,7 @@ from ledger_audit.continuity.exposure.library import Library, Looked, Seen, Step
 from ledger_audit.ledger.counting import Tally, look
 from ledger_audit.ledger.reader import Ledger
 from ledger_audit.ledger.searching import Search
+from ledger_audit.ledger.tables import hash_frame
 from ledger_audit.ledger.uses import Bytes, Hashes, seen
 from ledger_audit.ledger.whole import Scan, Whole
 
@@ -53,6 +54,7 @@ def library_of(ledger: Ledger, archive: Archive) -> Library:
         begin=begin,
         look=looked,
         content=tuple(name for name in CONTENT if whole.has(CONTENT[name])),
+        hashed=hash_frame,
         find=lambda steps, where: whole.records(_scan(steps), where),
         lowest=lambda steps, where, most: whole.lowest(_scan(steps), where, most),
         sums=lambda steps: whole.sums(_scan(steps)),

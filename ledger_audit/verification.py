@@ -13,7 +13,7 @@ from ledger_audit.continuity.exposure.generations import Promised
 from ledger_audit.errors import UsageError
 from ledger_audit.ledger.id_lists import read_ids
 from ledger_audit.ledger.opening import open_ledger
-from ledger_audit.model import MEMORY, Reading
+from ledger_audit.model import Reading
 from ledger_audit.model.exposure import Exposure
 from ledger_audit.sources import source_of
 
@@ -25,7 +25,6 @@ def verify(
     *,
     manifest: Path | None = None,
     samples: Mapping[str | None, int] | None = None,
-    memory: int = MEMORY,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Exposure:
     """
@@ -37,16 +36,24 @@ def verify(
         contract: what the stream promises.
         manifest: a list of all samples of a pass.
         samples: source → samples of a pass; null: of the only source.
-        memory: bytes for counting; the answer does not depend on it.
         tell: takes a few words on what is being done.
 
+    Where the reading trusts digests, or records were not kept, a manifest's digest is compared with
+    what commits tell, and records are read only where that proves nothing.
+
     Raises:
-        UsageError: the contract lets samples be drawn anew, or the ledger holds no record.
+        UsageError: digests are to be trusted and there is no manifest; the contract lets samples
+            be drawn anew; or the ledger holds no record.
     """
     if contract.draws_anew:
         raise UsageError(
             "the contract lets samples be drawn anew: none is promised once",
             hint="use diff, which measures such draws against chance, or --no-contract",
+        )
+    if reading.trusts_digests and manifest is None:
+        raise UsageError(
+            "--trust-digests: there is nothing to compare them with",
+            hint="name a file of all sample ids of a pass with --manifest",
         )
     tell("opening the ledger")
     contract = contract.of_stream(reading.stream)
@@ -57,7 +64,7 @@ def verify(
     listed = None
     if manifest is not None:
         listed = read_ids(manifest, column="sample_id", source=None, id_type=ledger.id_type)
-    promised = Promised(dict(samples or {}), listed)
+    promised = Promised(dict(samples or {}), listed, reading.trusts_digests)
     inputs = {
         "ledger": [str(root) for root in roots],
         "manifest": None if manifest is None else str(manifest),
@@ -65,6 +72,7 @@ def verify(
     options = {
         "stream": reading.stream,
         "columns": dict(reading.columns),
+        "trusts_digests": reading.trusts_digests,
         "samples": [[source, count] for source, count in promised.samples.items()],
     }
-    return judge(library, promised, contract, memory, tell, (inputs, options))
+    return judge(library, promised, contract, reading.memory, tell, (inputs, options))

@@ -51,6 +51,12 @@ def _samples(
     help="A pass (over SOURCE) has N samples. Repeatable. Default: dataset_samples, if logged.",
 )
 @MEMORY
+@click.option(
+    "--trust-digests",
+    "trusts_digests",
+    is_flag=True,
+    help="Take what commits tell for what was used, where its digest is that of the manifest.",
+)
 @STREAM
 @COLUMN
 @WAIVED
@@ -78,7 +84,8 @@ def verify(
     from ledger_audit.report.exposure_json import to_json
     from ledger_audit.verification import verify as run
 
-    reading = Reading(stream=options.pop("stream"), columns=options.pop("columns"))
+    names = ("stream", "columns", "memory", "trusts_digests")
+    reading = Reading(**{name: options.pop(name) for name in names})
     contract = contract.with_terms(default="relative", waived=sorted(waived))
     with progress() as told:
         report = run(ledger, reading, contract, **options, tell=told)

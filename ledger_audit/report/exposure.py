@@ -41,8 +41,9 @@ def _blocks(report: Exposure) -> Iterator[RenderableType]:
     if rows := [*_names(report)]:
         yield ""
         yield labelled(rows)
-    yield ""
-    yield Padding(_survival(report), (0, 0, 0, 2))
+    if report.survival:
+        yield ""
+        yield Padding(_survival(report), (0, 0, 0, 2))
     if rows := [*_lost(report)]:
         yield ""
         yield labelled(rows)
@@ -63,6 +64,8 @@ def _head(report: Exposure) -> Iterator[RenderableType]:
         f" {counted(records, 'record')} of {_passed(report)} in the newest weights", "bold"
     )
     yield plain(f"{worst.because[:1].upper()}{worst.because[1:]}.")
+    if any(one.by_digest for one in report.generations):
+        yield plain("The digests of its commits say so; no record was read.")
     if report.verdict == Verdict.UNPROVEN:
         settled = {one.settled_by: one.code for one in report.limits if one.blocks}
         yield ""

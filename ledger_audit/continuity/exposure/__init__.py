@@ -9,9 +9,16 @@ from collections.abc import Callable
 from typing import Any
 
 from ledger_audit.continuity.contract import Contract
+from ledger_audit.continuity.exposure.by_digests import passes_by_digest
 from ledger_audit.continuity.exposure.counting import Asked, count
 from ledger_audit.continuity.exposure.generations import Promised, generations_of
-from ledger_audit.continuity.exposure.judging import Whole, clauses_of, limits_of
+from ledger_audit.continuity.exposure.judging import (
+    Whole,
+    clauses_of,
+    clauses_of_digests,
+    limits_of,
+    limits_of_digests,
+)
 from ledger_audit.continuity.exposure.labels import mislabelled
 from ledger_audit.continuity.exposure.library import Library
 from ledger_audit.continuity.exposure.losses import losses_of, shares_of, survival_of, unused_of
@@ -19,7 +26,7 @@ from ledger_audit.continuity.exposure.places import holes_of
 from ledger_audit.continuity.exposure.repeats import repeats_of
 from ledger_audit.continuity.exposure.strangers import with_strangers
 from ledger_audit.model import Verdict
-from ledger_audit.model.exposure import Exposure
+from ledger_audit.model.exposure import Exposure, Generation
 
 
 def judge(
@@ -41,6 +48,11 @@ def judge(
         tell: takes a few words on what is being done.
         told: the inputs and the options, for the report.
     """
+    if promised.manifest is not None and (promised.trusts_digests or library.put_away()):
+        tell("adding up digests")
+        passes = passes_by_digest(library, promised.manifest)
+        if passes is not None:
+            return _by_digests(library, passes, contract, told)
     overlap = 1 if contract.token_overlap is None else contract.token_overlap
     tell("counting what was used")
     counted = count(library, Asked(memory))
@@ -70,3 +82,28 @@ def judge(
         )
     finally:
         counted.seen.close()
+
+
+def _by_digests(
+    library: Library,
+    passes: tuple[Generation, ...],
+    contract: Contract,
+    told: tuple[dict[str, Any], dict[str, Any]],
+) -> Exposure:
+    """Conclude from digests alone; what only records tell is left out."""
+    limits = contract.waive(limits_of_digests(library, passes))
+    clauses = clauses_of_digests(limits)
+    return Exposure(
+        inputs=told[0],
+        options=told[1],
+        verdict=Verdict.worst([one.verdict for one in clauses]),
+        clauses=clauses,
+        generations=passes,
+        holes=None,
+        shares=(),
+        unused=(),
+        survival=(),
+        losses=(),
+        limits=limits,
+        contract=contract.told(),
+    )

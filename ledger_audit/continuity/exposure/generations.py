@@ -32,6 +32,8 @@ class Promised:
     """Source → samples of one pass; null: of the only source."""
     manifest: pl.DataFrame | None
     """sample_id, source (null: any): all samples of a pass, each once; null: there is no list."""
+    trusts_digests: bool = False
+    """What commits tell is taken for what was used, as far as it proves whole passes."""
 
 
 def generations_of(

@@ -1,6 +1,6 @@
 """Turns what each pass came to into limits and clauses."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from ledger_audit.continuity.clauses import NOTHING_HOLDS
@@ -89,8 +89,7 @@ def _of_passes(whole: Whole) -> Iterator[Limit]:
             )
             yield limit("few-missing", text)
         if not one.is_over and whole.holes is None:
-            text = f"{name} is not over: what it still lacks may come, or was skipped"
-            yield limit("pass-not-over", text)
+            yield _not_over(one)
         doubted = sum(each.records for each in one.repeats if each.kind == "unexplained")
         if doubted:
             text = (
@@ -100,6 +99,11 @@ def _of_passes(whole: Whole) -> Iterator[Limit]:
             yield limit("repeat-unexplained", text)
 
 
+def _not_over(one: Generation) -> Limit:
+    text = f"{name_of(one)} is not over: what it still lacks may come, or was skipped"
+    return limit("pass-not-over", text)
+
+
 def clauses_of(
     whole: Whole, limits: tuple[Limit, ...], contract: Contract, *, has_list: bool
 ) -> tuple[Clause, ...]:
@@ -107,6 +111,26 @@ def clauses_of(
     faults = {ClauseName.PROMISE: [*_of_promise(whole, contract)]}
     if has_list:
         faults[ClauseName.UNEXPECTED] = [*_unlisted(whole, contract)]
+    return _judged(faults, limits)
+
+
+def limits_of_digests(library: Library, passes: tuple[Generation, ...]) -> tuple[Limit, ...]:
+    """List what cannot be known where digests alone were looked at."""
+    chain = library.archive.source.lineage.chain
+    found = limits_of_attempts(chain, (), resumed=chain[1:])
+    found += [_not_over(one) for one in passes if not one.is_over]
+    return tuple(sorted(found, key=lambda one: not one.blocks))
+
+
+def clauses_of_digests(limits: tuple[Limit, ...]) -> tuple[Clause, ...]:
+    """Judge each clause where every whole pass has the digest of the manifest."""
+    return _judged({ClauseName.PROMISE: [], ClauseName.UNEXPECTED: []}, limits)
+
+
+def _judged(
+    faults: Mapping[ClauseName, list[tuple[str, str | None]]], limits: tuple[Limit, ...]
+) -> tuple[Clause, ...]:
+    """Judge each clause by what was found, each with its excuse, and by what is not known."""
     nothing_holds = [one for one in limits if one.code in NOTHING_HOLDS and not one.is_waived]
     clauses = []
     for name, found in faults.items():

@@ -88,6 +88,8 @@ class Library:
     """
     content: tuple[str, ...]
     """The columns of content that some record has a value in."""
+    hashed: Callable[[pl.DataFrame], pl.Series]
+    """RECORDS → the hash of each, of which commits tell the sum."""
     find: Callable[[Steps, pl.Expr], pl.DataFrame]
     """Steps, a condition → SAMPLES of these steps that fulfil it."""
     lowest: Callable[[Steps, pl.Expr, int], pl.Series]
