@@ -1,6 +1,6 @@
 """Lets all records of a ledger pass by: where the archive meets the reasoning about whole runs."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import polars as pl
 
@@ -10,17 +10,9 @@ from ledger_audit.ledger.counting import Tally, look
 from ledger_audit.ledger.reader import Ledger
 from ledger_audit.ledger.searching import Search
 from ledger_audit.ledger.tables import hash_frame
-from ledger_audit.ledger.uses import Bytes, Hashes, seen
+from ledger_audit.ledger.uses import Bytes, Hashes
+from ledger_audit.ledger.uses import seen as noting
 from ledger_audit.ledger.whole import Scan, Whole
-
-CONTENT = {
-    "token_start": "token_start",
-    "token_end": "token_start",
-    "source": "source",
-    "epoch": "epoch",
-    "position": "position",
-}
-"""What a record is beside its sample → the column without a value in which it has none."""
 
 
 def library_of(ledger: Ledger, archive: Archive) -> Library:
@@ -34,17 +26,17 @@ def library_of(ledger: Ledger, archive: Archive) -> Library:
         if may_be_direct and ledger.id_type.is_integer():
             bounds = whole.bounds("sample_id")
         rows = sum(Search(ledger).size(attempt) for attempt in ledger.attempts)
-        return seen(bounds, rows, memory)
+        return noting(bounds, rows, memory)
 
     def looked(
-        uses: Seen | None,
+        seen: Seen | None,
         steps: Steps,
         rows: Iterable[pl.DataFrame],
-        mixes: Sequence[str] | None,
+        *,
+        hashes: bool,
     ) -> Looked:
-        assert uses is None or isinstance(uses, Bytes | Hashes)
-        mixed = None if mixes is None else tuple(mixes)
-        tally = Tally(ledger.name, uses, has_spans, has_positions, mixed)
+        assert seen is None or isinstance(seen, Bytes | Hashes)
+        tally = Tally(ledger.name, seen, has_spans, has_positions, hashes)
         look(whole, _scan(steps), rows, tally)
         return Looked(tally.counts(), tally.sums())
 
@@ -53,7 +45,6 @@ def library_of(ledger: Ledger, archive: Archive) -> Library:
         id_type=ledger.id_type,
         begin=begin,
         look=looked,
-        content=tuple(name for name in CONTENT if whole.has(CONTENT[name])),
         hashed=hash_frame,
         find=lambda steps, where: whole.records(_scan(steps), where),
         lowest=lambda steps, where, most: whole.lowest(_scan(steps), where, most),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ledger_audit.continuity.contract import DIFF, Contract
 from ledger_audit.continuity.exposure import judge
-from ledger_audit.continuity.exposure.generations import Promised
+from ledger_audit.continuity.exposure.promised import Promised
 from ledger_audit.errors import UsageError
 from ledger_audit.ledger.id_lists import read_ids
 from ledger_audit.ledger.opening import open_ledger

@@ -4,7 +4,7 @@ Reads deliberate acts: which samples a `declare` at or after the checkpoint name
 A declaration takes nothing out of the reference; it only excuses.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import polars as pl
@@ -129,12 +129,71 @@ def resets_positions(attempts: Iterable[Attempt], checkpoint_step: int) -> bool:
     return any(data.get("reset") for data in acts(attempts, checkpoint_step))
 
 
-def restarted(attempts: Iterable[Attempt], source: str | None, step: int) -> bool:
-    """Tell whether a source was deliberately reset, reshuffled or blended anew before a step."""
+def restarted(attempts: Sequence[Attempt], source: str | None, step: int) -> bool:
+    """
+    Tell whether a source was deliberately reset, reshuffled or blended anew before a step.
+
+    Args:
+        attempts: of the lineage, up to the one whose step it is: what was declared before its
+            checkpoint does not excuse it.
+        source: whose samples.
+        step: in question.
+    """
+    since = attempts[-1].resumed_at or 0
     name = pl.DataFrame({"source": [source]}, schema={"source": pl.String()})
     return any(
         bool(name.select(_of_sources(data).fill_null(value=False)).item())
         for attempt in attempts
-        for since, data in attempt.declares
-        if (since is None or since <= step) and any(data.get(kind) for kind in _REORDERING)
+        for at, data in attempt.declares
+        if (at is None or since <= at <= step) and any(data.get(kind) for kind in _REORDERING)
     )
+
+
+def named_ids(attempts: Iterable[Attempt], source: str | None, last: int) -> list[str]:
+    """Give the ids that were declared to be left out of a source up to a step, as text."""
+    return [
+        str(one)
+        for at, data, skip in _skips(attempts)
+        if (at is None or at <= last) and _is_of(source, data, skip)
+        for one in skip.get("ids") or ()
+    ]
+
+
+def skipped_places(
+    attempts: Iterable[Attempt],
+    source: str | None,
+    own: tuple[int, int],
+    passes: Sequence[tuple[int, int]],
+) -> int:
+    """
+    Count the places that were declared to be left out in a pass; a skip is of one pass alone.
+
+    Args:
+        attempts: of the lineage.
+        source: of the pass.
+        own: the first and the last step of the pass.
+        passes: the same of all passes.
+    """
+    count = 0
+    for at, data, skip in _skips(attempts):
+        step = 0 if at is None else at
+        ends = sorted(last for _, last in passes if last >= step)
+        if not skip.get("ids") and _is_of(source, data, skip) and ends and ends[0] == own[1]:
+            count += sum(stop - start for start, stop in _ranges(skip.get("positions")))
+    return max(0, count)
+
+
+def _skips(
+    attempts: Iterable[Attempt],
+) -> Iterator[tuple[int | None, Mapping[str, Any], Mapping[str, Any]]]:
+    """Give the step, the data and the skip of each declaration that has one."""
+    for attempt in attempts:
+        for at, data in attempt.declares:
+            skip = data.get("skip")
+            if isinstance(skip, dict):
+                yield at, data, skip
+
+
+def _is_of(source: str | None, data: Mapping[str, Any], skip: Mapping[str, Any]) -> bool:
+    sources = skip.get("sources", data.get("sources"))
+    return not sources or source in [str(one) for one in sources]

@@ -11,10 +11,11 @@ import polars as pl
 
 from ledger_audit.continuity.contract import Contract
 from ledger_audit.continuity.exposure.counting import Asked, Counted, count
-from ledger_audit.continuity.exposure.generations import Promised, generations_of
+from ledger_audit.continuity.exposure.generations import Doubt, generations_of
 from ledger_audit.continuity.exposure.labels import mislabelled
 from ledger_audit.continuity.exposure.legs import LEFT, Leg, legs_of
 from ledger_audit.continuity.exposure.library import Library, Steps
+from ledger_audit.continuity.exposure.promised import Promised
 from ledger_audit.continuity.exposure.repeats import repeats_of
 from ledger_audit.continuity.windows import END, Source
 from ledger_audit.model import LaterEpoch
@@ -94,11 +95,11 @@ def settle(both: Both, control: Source, run: Source, contract: Contract) -> Sett
     if both.trusts_digests:
         ours, theirs = _told(both.run), _told(both.control)
     else:
-        mixes = tuple(dict.fromkeys((*both.control.content, *both.run.content)))
-        ours, passes = _summed(both.run, Asked(both.memory, mixes), contract)
+        asked = Asked(both.memory, hashes=True)
+        ours, passes = _summed(both.run, asked, contract)
         if passes is None:
             return None
-        theirs, others = _summed(both.control, Asked(both.memory, mixes), contract)
+        theirs, others = _summed(both.control, asked, contract)
         passes = None if others is None else passes
     steps = _alike(ours, theirs)
     steps = steps.filter(~steps.is_in(_kept(run, ours, steps).implode()))
@@ -122,7 +123,7 @@ def _summed(
             _tries(leg).join(counts, on=["rank", "step"]).select(list(_SUMS))
             for leg, counts in zip(counted.legs, counted.counts, strict=True)
         ]
-        found = _passes(library, counted, contract)
+        found = _passes(library, counted, contract, asked.memory)
         return pl.concat([pl.DataFrame(schema=_SUMS), *sums]), found
     finally:
         counted.seen.close()
@@ -153,15 +154,17 @@ def _tries(leg: Leg) -> pl.DataFrame:
 
 
 def _passes(
-    library: Library, counted: Counted, contract: Contract
+    library: Library, counted: Counted, contract: Contract, memory: int
 ) -> tuple[tuple[int, LaterEpoch], ...] | None:
     """Judge the passes that are over; null: one is amiss, or cannot be judged."""
     overlap = contract.token_overlap or 0
-    again = repeats_of(library, counted, contract.repeats, overlap)
-    doubtful = mislabelled(library, counted)
-    if doubtful or not again.extra.is_empty():  # what of it is padding, only all records tell
+    again = repeats_of(library, counted, contract.repeats, overlap, memory)
+    if counted.mismatched:
         return None
-    found = generations_of(library, counted, again, Promised({}, None), contract, doubtful)
+    doubt = Doubt(mislabelled(library, counted), is_complete=True)
+    if doubt.places or not again.extra.is_empty():  # what of it is padding, only all records tell
+        return None
+    found = generations_of(library, counted, again, Promised({}, None), contract, doubt)
     if any(one.skipped or one.doubted for one in found):
         return None
     return tuple(

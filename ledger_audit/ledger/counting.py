@@ -12,6 +12,8 @@ import numpy as np
 import polars as pl
 
 from ledger_audit.errors import UnreadableError
+from ledger_audit.ledger.schema import DIGEST_COLUMNS
+from ledger_audit.ledger.tables import hash_frame
 from ledger_audit.ledger.uses import Pass, Seen
 from ledger_audit.ledger.whole import Scan, Whole
 
@@ -25,7 +27,7 @@ COUNTS = {
 }
 """
 The records of a rank and step: how many, their tokens and spans where these are added up, and the
-sum of the hashes of their content where it is asked for (else 0).
+sum of their hashes where it is asked for (else 0).
 """
 
 SUMS = {
@@ -58,8 +60,8 @@ class Tally:
     """Null: nobody asks which samples were used."""
     has_spans: bool
     has_positions: bool
-    mixes: tuple[str, ...] | None = None
-    """Columns of content that are hashed; null: none is."""
+    hashes: bool = False
+    """Records are hashed, as commits tell the sum of it."""
     _counts: list[pl.DataFrame] = field(default_factory=list)
     _sums: list[pl.DataFrame] = field(default_factory=list)
     _lock: Lock = field(default_factory=Lock)
@@ -67,17 +69,19 @@ class Tally:
     @property
     def columns(self) -> list[pl.Expr]:
         """What it needs of the `samples` table."""
-        span = [_SPAN.alias("tokens"), pl.col("token_start")] if self.has_spans else []
+        span = [pl.col("token_start")] if self.has_spans else []
+        tokens = [_SPAN.alias("tokens")] if self.has_spans else []
         place = [pl.col("position")] if self.has_positions else []
-        mixed = [] if self.mixes is None else [content_hash(self.mixes).alias("mixed")]
+        whole = [pl.col(name) for name in DIGEST_COLUMNS if name not in _PASS]
+        whole = whole if self.hashes else span
         sample = pl.col("sample_id").alias("key") if self.seen is None else self.seen.key
         key = [pl.col("rank"), pl.col("step"), pl.col(*_PASS), sample]
-        return [*key, *span, *place, *mixed]
+        return [*key, *tokens, *whole, *place]
 
     def take(self, batch: pl.DataFrame) -> None:
         """Count a batch of records, and note the uses; several threads may do so at once."""
         self._check(batch)
-        counts = _runs(batch)
+        counts = _runs(batch, hash_frame(batch) if self.hashes else None)
         sums = []
         for of, part in _passes(batch):
             if self.seen is not None:
@@ -130,15 +134,7 @@ def look(whole: Whole, scan: Scan, rows: Iterable[pl.DataFrame], tally: Tally) -
             tally.take(frame.select(tally.columns))
 
 
-def content_hash(columns: Iterable[str]) -> pl.Expr:
-    """Hash a record, over its sample and some columns of its content: 64 bits."""
-    mixed = pl.col("sample_id").hash(1)
-    for number, name in enumerate(columns, 2):
-        mixed = (mixed + pl.col(name).hash(number)).hash(number)  # which belongs to which, too
-    return mixed
-
-
-def _runs(batch: pl.DataFrame) -> pl.DataFrame:
+def _runs(batch: pl.DataFrame, hashes: pl.Series | None) -> pl.DataFrame:
     """Sum up the records of a batch: as ranks write step after step, they are runs."""
     rank, step = batch["rank"].to_numpy(), batch["step"].to_numpy()
     is_new = (rank[1:] != rank[:-1]) | (step[1:] != step[:-1])
@@ -156,8 +152,8 @@ def _runs(batch: pl.DataFrame) -> pl.DataFrame:
         tokens = batch["tokens"]
         runs["tokens"] = np.add.reduceat(tokens.fill_null(0).to_numpy(), starts)
         runs["spans"] = np.add.reduceat(tokens.is_not_null().to_numpy().astype(np.int64), starts)
-    if "mixed" in batch.columns:
-        runs["mixed"] = np.add.reduceat(batch["mixed"].to_numpy(), starts)
+    if hashes is not None:
+        runs["mixed"] = np.add.reduceat(hashes.to_numpy(), starts)
     return pl.DataFrame(runs, schema=COUNTS)
 
 

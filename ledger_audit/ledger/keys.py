@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from threading import Lock
-from typing import Self
+from typing import Literal, Self
 
 import numpy as np
 import polars as pl
@@ -34,6 +34,7 @@ class Keys:
         self._bits = (buckets - 1).bit_length()
         self._waiting: list[list[U64]] = [[] for _ in range(1 << self._bits)]
         self._held = [0] * len(self._waiting)
+        self._is_sorted = [False] * len(self._waiting)
         self._lock = Lock()
         self._open = ExitStack()
         self._folder: Path | None = None
@@ -53,7 +54,7 @@ class Keys:
         return len(self._waiting)
 
     def add(self, keys: U64) -> None:
-        """Take keys; several threads may do so at once."""
+        """Take keys, before any are given; several threads may do so at once."""
         if not self._bits:
             with self._lock:
                 self._waiting[0].append(keys)
@@ -79,35 +80,43 @@ class Keys:
 
     def of(self, bucket: int) -> U64:
         """Give the keys of one bucket in their order."""
-        parts = self._waiting[bucket]
-        if self._folder is not None and (self._folder / str(bucket)).exists():
-            parts = [np.fromfile(self._folder / str(bucket), dtype=np.uint64), *parts]
+        parts, path = self._waiting[bucket], self._path(bucket)
+        if self._is_sorted[bucket]:
+            return np.fromfile(path, dtype=np.uint64) if path is not None else parts[0]
+        if path is not None and path.exists():
+            parts = [np.fromfile(path, dtype=np.uint64), *parts]
+        self._waiting[bucket] = []  # nothing is twice in memory
         keys = np.concatenate(parts) if parts else np.empty(0, np.uint64)
         del parts
-        if len(self._waiting[bucket]) != 1 or self._bits:
-            if not self._bits:
-                self._waiting[bucket] = []  # not twice in memory
-            keys.sort()
-        if not self._bits:
+        keys.sort()
+        if path is None:
             self._waiting[bucket] = [keys]
+        else:
+            self._write(path, "wb", [keys])
+        self._is_sorted[bucket] = True
         return keys
+
+    def _path(self, bucket: int) -> Path | None:
+        return None if self._folder is None else self._folder / str(bucket)
+
+    def _write(self, path: Path, mode: Literal["ab", "wb"], parts: list[U64]) -> None:
+        try:
+            with path.open(mode) as file:
+                for part in parts:
+                    part.tofile(file)
+        except OSError as problem:
+            raise UsageError(
+                f"cannot keep keys in {path.parent}: {problem}",
+                hint="allow more with --memory, or name a larger temporary folder with TMPDIR",
+            ) from problem
 
     def _wait(self, bucket: int, part: U64) -> None:
         self._waiting[bucket].append(part)
         self._held[bucket] += len(part)
-        if self._held[bucket] < _FLUSHED:
-            return
-        assert self._folder is not None
-        try:
-            with (self._folder / str(bucket)).open("ab") as file:
-                for waiting in self._waiting[bucket]:
-                    waiting.tofile(file)
-        except OSError as problem:
-            raise UsageError(
-                f"cannot keep keys in {self._folder}: {problem}",
-                hint="allow more with --memory, or name a larger temporary folder with TMPDIR",
-            ) from problem
-        self._waiting[bucket], self._held[bucket] = [], 0
+        path = self._path(bucket)
+        if path is not None and self._held[bucket] >= _FLUSHED:
+            self._write(path, "ab", self._waiting[bucket])
+            self._waiting[bucket], self._held[bucket] = [], 0
 
 
 def repeated(keys: U64) -> pl.DataFrame:

@@ -124,7 +124,10 @@ class Bytes:
         """Compare the uses of a pass with a list of ids."""
         ids = listed.to_numpy()
         is_used = (ids >= self._low) & (ids < self._low + self._size)
-        is_used[is_used] = self._of(of, self._used)[ids[is_used] - self._low]
+        if of in self._used:
+            is_used[is_used] = self._used[of][ids[is_used] - self._low]
+        else:  # none of them is
+            is_used[:] = False
         return _met(listed, is_used, most)
 
     def close(self) -> None:

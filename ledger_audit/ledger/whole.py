@@ -148,18 +148,6 @@ class Whole:
             return None
         return min(low for low, _ in found), max(high for _, high in found)
 
-    def has(self, column: str) -> bool:
-        """Tell whether some record may have a value in a column: a file has the column."""
-        for parts in self.ledger._samples.values():
-            for part in parts:
-                if part.groups is None:
-                    held = part.rows.select(pl.col(column).is_not_null().any())
-                    if collect(held, self.ledger.name).item():
-                        return True
-                elif any(not group.is_null(column) for group in part.groups):
-                    return True
-        return False
-
     def rows(self) -> int:
         """Count the rows of sealed files, as their footers do; what is in memory is not counted."""
         return sum(

@@ -152,8 +152,10 @@ class Loss:
     """What one failure took back: work of the newest weights' ancestors, done for nothing."""
 
     from_attempt: str
-    to_attempt: str
+    to_attempt: str | None
+    """Null: nothing resumed from what it did."""
     checkpoint_step: int
+    """The last of its steps that is left, or that it began with."""
     steps: int
     """Steps after the checkpoint of which anything is left."""
     committed_steps: int

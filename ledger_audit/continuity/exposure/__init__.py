@@ -11,18 +11,20 @@ from typing import Any
 from ledger_audit.continuity.contract import Contract
 from ledger_audit.continuity.exposure.by_digests import passes_by_digest
 from ledger_audit.continuity.exposure.counting import Asked, count
-from ledger_audit.continuity.exposure.generations import Promised, generations_of
+from ledger_audit.continuity.exposure.generations import Doubt, generations_of
 from ledger_audit.continuity.exposure.judging import (
     Whole,
     clauses_of,
     clauses_of_digests,
     limits_of,
     limits_of_digests,
+    unseen_limits,
 )
 from ledger_audit.continuity.exposure.labels import mislabelled
 from ledger_audit.continuity.exposure.library import Library
 from ledger_audit.continuity.exposure.losses import losses_of, shares_of, survival_of, unused_of
 from ledger_audit.continuity.exposure.places import holes_of
+from ledger_audit.continuity.exposure.promised import Promised
 from ledger_audit.continuity.exposure.repeats import repeats_of
 from ledger_audit.continuity.exposure.strangers import with_strangers
 from ledger_audit.model import Verdict
@@ -58,12 +60,14 @@ def judge(
     counted = count(library, Asked(memory))
     try:
         tell("looking at what was used more than once")
-        again = repeats_of(library, counted, contract.repeats, overlap)
-        doubtful = mislabelled(library, counted)
-        found = generations_of(library, counted, again, promised, contract, doubtful)
+        again = repeats_of(library, counted, contract.repeats, overlap, memory)
+        unseen = unseen_limits(library, counted)
+        doubt = Doubt(mislabelled(library, counted), is_complete=not unseen)
+        found = generations_of(library, counted, again, promised, contract, doubt)
         found = with_strangers(library, counted, promised, found)
         tell("looking at what changed no weights")
-        whole = Whole(found, holes_of(library, counted, found), counted, library, doubtful)
+        holes = holes_of(library, counted, found)
+        whole = Whole(found, holes, counted, library, doubt, unseen)
         limits = contract.waive(limits_of(whole))
         clauses = clauses_of(whole, limits, contract, has_list=promised.manifest is not None)
         return Exposure(

@@ -1,6 +1,6 @@
 """Lets every record of the newest weights pass by once, and finds out what each pass came to."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import polars as pl
@@ -13,7 +13,9 @@ from ledger_audit.continuity.exposure.legs import (
     looked_at,
     seen_of,
     surplus,
+    tells,
     tried,
+    wrong_digests,
 )
 from ledger_audit.continuity.exposure.library import Library, Seen
 from ledger_audit.continuity.tries import committed_twice
@@ -49,6 +51,8 @@ class Counted:
     """What is there of each attempt of the lineage."""
     relaunched: tuple[str, ...]
     """What shows that attempts are two launches under one label."""
+    mismatched: tuple[str, ...]
+    """Tries whose records do not have the digest that their commit tells."""
     largest: int
     """The most records that one step used."""
 
@@ -64,8 +68,8 @@ class Asked:
 
     memory: int
     """Bytes that may be used; where one for each id of each pass is more, keys are noted."""
-    mixes: tuple[str, ...] | None = None
-    """Columns of content over which records are hashed; null: they are not."""
+    hashes: bool = False
+    """All records are hashed; else those are of which commits tell the sum."""
 
 
 def count(library: Library, asked: Asked) -> Counted:
@@ -85,9 +89,10 @@ def _counted(
     library: Library, seen: Seen, legs: list[Leg], asked: Asked, *, may_be_direct: bool
 ) -> Counted:
     """Count; where a step turns out to be odd on the way, once more with that known."""
+    wrong: list[str] = []
     used, parts, twice, largest, every = [pl.DataFrame(schema=USED)], [], False, 0, []
     for nth, leg in enumerate(legs):
-        counts, odd, sums = _look(library, seen, leg, asked.mixes)
+        counts, odd, sums = _look(library, seen, leg, hashes=asked.hashes or tells(library, leg))
         every.append(counts)
         found = surplus(leg, counts)
         if len(found):
@@ -96,6 +101,7 @@ def _counted(
         most = counts.group_by("step").agg(pl.col("n").sum())["n"].max()
         largest = max(largest, most if isinstance(most, int) else 0)
         parts.append((leg, seen_of(library, leg, counts, odd)))
+        wrong += wrong_digests(library, leg, counts)
     if twice:
         seen.close()
         seen = library.begin(asked.memory, may_be_direct)
@@ -122,12 +128,13 @@ def _counted(
         totals.sort("source", "epoch", "place"),
         tuple(_stretches(library, parts)),
         tuple(dict.fromkeys(relaunched)),
+        tuple(wrong),
         largest,
     )
 
 
 def _look(
-    library: Library, seen: Seen, leg: Leg, mixes: Sequence[str] | None
+    library: Library, seen: Seen, leg: Leg, *, hashes: bool
 ) -> tuple[pl.DataFrame, list[pl.DataFrame], pl.DataFrame]:
     """Let the records of a stretch pass by."""
     odd = [pl.DataFrame(schema=COUNTS)]
@@ -137,7 +144,7 @@ def _look(
             odd.append(tried(records))
             yield committed_of(leg, records)
 
-    looked = library.look(seen, leg.plain, committed(), mixes)
+    looked = library.look(seen, leg.plain, committed(), hashes=hashes)
     place = pl.lit(leg.place, pl.Int64).alias("place")
     return looked.counts, odd, looked.sums.select(place, *list(USED)[1:])
 
@@ -149,7 +156,7 @@ def again(library: Library, counted: Counted) -> Seen:
         return counted.seen
     for leg in counted.legs:
         records = (committed_of(leg, one) for one in looked_at(library, leg))
-        library.look(seen, leg.plain, records, None)
+        library.look(seen, leg.plain, records, hashes=False)
     return seen
 
 

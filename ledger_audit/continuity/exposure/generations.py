@@ -1,23 +1,30 @@
 """Says of each pass how large it should be, whether it is over, and what of it is amiss."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import polars as pl
 
 from ledger_audit.continuity.contract import Contract
-from ledger_audit.continuity.declared import left_out, restarted
+from ledger_audit.continuity.declared import named_ids, restarted, skipped_places
 from ledger_audit.continuity.epochs import Recipe, recipe_of
 from ledger_audit.continuity.exposure.counting import Counted
 from ledger_audit.continuity.exposure.library import PASS, Library
+from ledger_audit.continuity.exposure.promised import (
+    Promised,
+    check_sources,
+    listed_of,
+    logged_size,
+    size_of,
+)
 from ledger_audit.continuity.exposure.repeats import Again
 from ledger_audit.continuity.findings import MAX_EXAMPLES, MAX_RUNS
 from ledger_audit.continuity.frames import SEQUENCE, Side
 from ledger_audit.continuity.repeats import times
 from ledger_audit.continuity.windows import END, attempt_window
-from ledger_audit.model.exposure import Generation, Repeats, SizeFrom, Tokens
+from ledger_audit.model.exposure import Generation, Repeats, Tokens
 from ledger_audit.model.ranges import closed_ranges
 
 MOST_GAPS = 100
@@ -25,15 +32,13 @@ MOST_GAPS = 100
 
 
 @dataclass(frozen=True)
-class Promised:
-    """What a pass should hold, as far as the user says it."""
+class Doubt:
+    """What of a run is not known."""
 
-    samples: Mapping[str | None, int]
-    """Source → samples of one pass; null: of the only source."""
-    manifest: pl.DataFrame | None
-    """sample_id, source (null: any): all samples of a pass, each once; null: there is no list."""
-    trusts_digests: bool = False
-    """What commits tell is taken for what was used, as far as it proves whole passes."""
+    places: tuple[int, ...]
+    """Of attempts in the lineage whose epochs may be labelled wrongly."""
+    is_complete: bool
+    """Every record that committed updates used was there to be counted."""
 
 
 def generations_of(
@@ -42,9 +47,15 @@ def generations_of(
     again: Again,
     promised: Promised,
     contract: Contract,
-    doubtful: Sequence[int],
+    doubt: Doubt,
 ) -> tuple[Generation, ...]:
-    """Judge each pass, in the order of sources and epochs; `doubtful`: attempts by `labels`."""
+    """
+    Judge each pass, in the order of sources and epochs.
+
+    Raises:
+        UsageError: the samples of a pass are given for a source that the ledger has not, or for
+            no source where it has several.
+    """
     of_pass = counted.used.group_by(PASS, maintain_order=True).agg(
         pl.col("records", "tokens", "spans", "inner").sum(),
         pl.col("first_step").min(),
@@ -53,11 +64,28 @@ def generations_of(
     )
     rows = list(of_pass.iter_rows(named=True))
     is_packed = _is_packed(library, rows)
-    return tuple(
+    check_sources(promised, rows)
+    found = tuple(
         _Looked(
-            library, counted, again, promised, contract, rows, row, is_packed, doubtful
+            library, counted, again, promised, contract, rows, row, is_packed, doubt
         ).generation()
-        for row in (rows if doubtful else _with_gaps(rows))
+        for row in (rows if doubt.places else _with_gaps(rows))
+    )
+    return _without_contradiction(found)
+
+
+def _without_contradiction(found: Sequence[Generation]) -> tuple[Generation, ...]:
+    """Doubt that a pass dropped its last batch where another one of its source did not."""
+    kept = {
+        (one.source, one.size)
+        for one in found
+        if one.is_over and one.records and one.missing == 0 and not one.doubted
+    }
+    return tuple(
+        replace(one, dropped=0, doubted=one.doubted + one.dropped)
+        if one.dropped and (one.source, one.size) in kept
+        else one
+        for one in found
     )
 
 
@@ -86,15 +114,6 @@ def _with_gaps(rows: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]
         yield row
 
 
-def listed_of(promised: Promised, source: str | None) -> pl.Series | None:
-    """Give the ids that the manifest lists for a source; null: there is no manifest."""
-    if promised.manifest is None:
-        return None
-    name = pl.lit(source, pl.String)
-    own = promised.manifest.filter(pl.col("source").is_null() | (pl.col("source") == name))
-    return own["sample_id"].unique()
-
-
 @dataclass(frozen=True)
 class _Looked:
     """One pass, and all that is known beside it."""
@@ -110,31 +129,36 @@ class _Looked:
     """Of this one."""
     is_packed: bool
     """Documents are used in parts, or share sequences: nobody counts them."""
-    doubtful: Sequence[int]
-    """Places of attempts whose epochs may be labelled wrongly."""
+    doubt: Doubt
 
     def generation(self) -> Generation:
-        row = self.row
+        row, chain = self.row, self.library.archive.source.lineage.chain
         listed = listed_of(self.promised, self.row["source"])
-        size, size_from = self._size(listed)
+        size, size_from = size_of(
+            self.promised,
+            row["source"],
+            listed,
+            only=len({one["source"] for one in self.rows}) == 1,
+            logged=None if self.is_packed else logged_size(chain),
+        )
         several = self._own(self.again.several)
         twice = several.row(0, named=True) if several.height else None
         samples = row["records"] - (twice["records"] - twice["samples"] if twice else 0)
         exposures = self._exposures(samples)
-        is_over = self._is_over(samples, size)
         met = None if listed is None else self.counted.seen.met(self._key, listed, MAX_EXAMPLES)
+        strangers = 0 if met is None else samples - met.samples
         most = times(self.contract.repeats, row["source"])
-        missing = None
-        if size is not None:
-            reached = sum(min(uses, most) * count for uses, count in exposures)
-            known = reached if met is None else reached - (samples - met.samples)
-            missing = max(0, size * most - known)
-        short = (missing or 0) if is_over else 0
-        declared = min(short, self._left_out)
-        rest = short - declared
-        dropped, doubted = self._left(rest, size)
-        if self.doubtful or self._repeats_by_itself:  # nobody knows what belongs to the pass
-            dropped, doubted = 0, rest
+        reached = sum(min(uses, most) * count for uses, count in exposures) - strangers
+        missing = None if size is None else max(0, size * most - reached)
+        declared = 0 if missing is None else min(missing, self._left_out)
+        is_over = self._is_later or (missing is not None and missing <= declared)
+        declared = declared if is_over else 0
+        rest = (missing or 0) - declared if is_over else 0
+        repeats = tuple(self._repeats(size, is_over=is_over))
+        is_padded = any(one.kind == "padding" for one in repeats)
+        dropped, doubted = self._left(rest, size, is_padded=is_padded)
+        if self.doubt.places or self._repeats_by_itself or not self.doubt.is_complete:
+            dropped, doubted = 0, rest  # nobody knows what belongs to the pass
         return Generation(
             source=row["source"],
             epoch=row["epoch"],
@@ -152,8 +176,8 @@ class _Looked:
             declared=declared,
             dropped=dropped,
             doubted=doubted,
-            unlisted=None if met is None else samples - met.samples,
-            repeats=tuple(self._repeats(size, is_over=is_over)),
+            unlisted=None if met is None else strangers,
+            repeats=repeats,
             missing_examples=() if met is None or not is_over else met.missing,
             unlisted_examples=(),
             by_digest=False,
@@ -170,35 +194,26 @@ class _Looked:
             pl.col("epoch").eq_missing(pl.lit(epoch, pl.Int32)),
         )
 
-    def _size(self, listed: pl.Series | None) -> tuple[int | None, SizeFrom | None]:
-        source = self.row["source"]
-        if listed is not None:
-            return len(listed), "manifest"
-        is_only = len({row["source"] for row in self.rows}) == 1
-        said = self.promised.samples.get(source)
-        said = self.promised.samples.get(None) if said is None and is_only else said
-        if said is not None:
-            return said, "samples"
-        if not is_only or self.is_packed:
-            return None, None
-        told = {
-            one.fingerprint.get("dataset_samples")
-            for one in self.library.archive.source.lineage.chain
-        } - {None}
-        size = told.pop() if len(told) == 1 else None
-        return (size, "dataset_samples") if type(size) is int and size > 0 else (None, None)
-
-    def _is_over(self, samples: int, size: int | None) -> bool:
-        """Tell whether a later pass over the source began, or all its samples were used."""
-        if size is not None and samples + self._left_out >= size:
-            return True
+    @property
+    def _is_later(self) -> bool:
+        """A later pass over the source began."""
         source, epoch = self._key
         later = [row["epoch"] for row in self.rows if row["source"] == source]
         return epoch is not None and any(one is not None and one > epoch for one in later)
 
     @property
     def _left_out(self) -> int:
-        return left_out(self.library.archive.source.lineage.chain, 0)
+        """Count the samples of this pass that were deliberately left out."""
+        chain = self.library.archive.source.lineage.chain
+        source = self.row["source"]
+        spans = [
+            (row["first_step"], row["last_step"]) for row in self.rows if row["source"] == source
+        ]
+        named = named_ids(chain, source, self.row["last_step"])
+        ids = pl.Series(named).cast(self.library.id_type, strict=False).drop_nulls().unique()
+        unused = len(ids) - self.counted.seen.met(self._key, ids, 0).samples if len(ids) else 0
+        own = self.row["first_step"], self.row["last_step"]
+        return unused + skipped_places(chain, source, own, spans)
 
     def _exposures(self, samples: int) -> tuple[tuple[int, int], ...]:
         counts: dict[int, int] = {}
@@ -243,14 +258,15 @@ class _Looked:
         """Say what each step's repeats are."""
         chain = self.library.archive.source.lineage.chain
         is_declared = [
-            restarted(chain, self.row["source"], step) for step in extra["step"].to_list()
+            restarted(chain[: place + 1], self.row["source"], step)
+            for place, step in extra.select("place", "step").iter_rows()
         ]
         in_tail = pl.col("step") == self.row["last_step"]
         tail = int(extra.filter(in_tail)["records"].sum())
         return extra.select(
             pl.when(pl.Series(is_declared))
             .then(pl.lit("declared"))
-            .when(pl.col("place") >= min(self.doubtful, default=END))
+            .when(pl.col("place") >= min(self.doubt.places, default=END))
             .then(pl.lit("unexplained"))
             .when(in_tail)
             .then(pl.lit(self._kind_of_tail(tail, size, is_over=is_over)))
@@ -265,7 +281,8 @@ class _Looked:
         recipe = recipe_of(self._end)
         if is_over and size is not None and tail in self._paddings(recipe, size):
             return "padding"
-        if (size is None or not is_over) and tail <= recipe.largest_padding(None):
+        is_known = size is not None and is_over and self.doubt.is_complete
+        if not is_known and tail <= recipe.largest_padding(None):
             return "unexplained"
         return self._kind(size)
 
@@ -275,18 +292,22 @@ class _Looked:
         is_told |= size is not None and self.row["records"] <= size
         return "repeated" if is_told else "unexplained"
 
-    def _left(self, missing: int, size: int | None) -> tuple[int, int]:
+    def _left(self, missing: int, size: int | None, *, is_padded: bool) -> tuple[int, int]:
         """
         Say how many missing uses the end of a pass leaves on purpose, and how many it may.
 
         What does not fill a row of ranks, a micro-batch of each or a global batch is dropped, of
-        the pass or of the rest that an attempt was dealt. Fewer than a global batch may be
-        dropped by workers, each on its own.
+        the pass or of the rest that an attempt was dealt; then every step is full, and nothing is
+        padded. Fewer than a global batch may be dropped by workers, each on its own.
         """
         if not missing or size is None or missing >= max(1, self.counted.largest):
             return 0, 0
-        units = recipe_of(self._end).units
-        if any(missing == rest % unit for rest in self._rests(size) for unit in units):
+        last = self._end.records.height
+        chain = self.library.archive.source.lineage.chain
+        keeps = any(one.fingerprint.get("drop_last") is False for one in chain)
+        units = [one for one in recipe_of(self._end).units if last % one == 0]
+        is_drop = any(missing == rest % unit for rest in self._rests(size) for unit in units)
+        if is_drop and not is_padded and not keeps:
             return missing, 0
         return 0, missing
 

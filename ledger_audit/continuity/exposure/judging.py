@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from ledger_audit.continuity.clauses import NOTHING_HOLDS
 from ledger_audit.continuity.contract import Contract
 from ledger_audit.continuity.exposure.counting import Counted
+from ledger_audit.continuity.exposure.generations import Doubt
 from ledger_audit.continuity.exposure.library import Library
 from ledger_audit.continuity.limit_codes import limit
 from ledger_audit.continuity.limits import limits_of_attempts
@@ -25,8 +26,9 @@ class Whole:
     holes: Holes | None
     counted: Counted
     library: Library
-    doubtful: tuple[int, ...]
-    """Places of attempts whose epochs may be labelled wrongly."""
+    doubt: Doubt
+    unseen: tuple[Limit, ...]
+    """Why records may have been used that are not there."""
 
 
 def name_of(one: Generation) -> str:
@@ -35,16 +37,28 @@ def name_of(one: Generation) -> str:
     return epoch if one.source is None else f"{epoch} of {quoted(one.source)}"
 
 
+def unseen_limits(library: Library, counted: Counted) -> tuple[Limit, ...]:
+    """Say why records may have been used that are not there: skips are then not proven."""
+    unread = library.archive.source.unread
+    return tuple(
+        limit("records-unseen", one.text)
+        for stretch in counted.stretches
+        for one in unseen_of(stretch, unread, library.put_away)
+    )
+
+
 def limits_of(whole: Whole) -> tuple[Limit, ...]:
     """List what cannot be known of a whole run, blocking limits first."""
     source = whole.library.archive.source
     chain = source.lineage.chain
     found = limits_of_attempts(chain, whole.counted.relaunched, resumed=chain[1:])
-    for stretch in whole.counted.stretches:
-        found += [
-            limit("records-unseen", one.text)
-            for one in unseen_of(stretch, source.unread, whole.library.put_away)
-        ]
+    found += whole.unseen
+    if wrong := whole.counted.mismatched:
+        tries = "1 try" if len(wrong) == 1 else f"{len(wrong):,} tries"
+        text = f"records of {tries} have another digest than was committed: {wrong[0]}"
+        found.append(limit("digest-mismatch", text))
+    if not whole.counted.records:
+        found.append(limit("nothing-used", "no update of the newest weights has a record"))
     if not source.has_commits:
         text = (
             "the ledger has no commit event: what every rank reached counts as committed, "
@@ -64,7 +78,7 @@ def _of_labels(whole: Whole) -> Iterator[Limit]:
             text = f"some records name no {name}, others do: they were not compared"
             yield limit("passes-not-told", text)
     chain = whole.library.archive.source.lineage.chain
-    for place in whole.doubtful:
+    for place in whole.doubt.places:
         text = f"attempt {chain[place].label} does not go on with the epochs before it"
         yield limit("passes-not-told", f"{text}: its labels may be wrong")
     spans, records = int(used["spans"].sum()), int(used["records"].sum())
@@ -79,8 +93,16 @@ def _of_passes(whole: Whole) -> Iterator[Limit]:
         if one.is_over and one.size is None:
             text = f"{name} is over, and nothing says how many samples it has"
             yield limit("pass-size-unknown", text)
-        is_whole = not whole.doubtful and not any(
-            each.kind == "unexplained" for each in one.repeats
+        if one.size is not None and one.samples > one.size and one.unlisted is None:
+            text = (
+                f"{name} used {one.samples:,} different samples, and is said to have {one.size:,}"
+            )
+            yield limit("pass-too-large", text)
+        yield from _of_documents(one)
+        is_whole = (
+            whole.doubt.is_complete
+            and not whole.doubt.places
+            and not any(each.kind == "unexplained" for each in one.repeats)
         )
         if one.doubted and is_whole:
             text = (
@@ -97,6 +119,19 @@ def _of_passes(whole: Whole) -> Iterator[Limit]:
                 "another pass or a replay, nothing tells"
             )
             yield limit("repeat-unexplained", text)
+
+
+def _of_documents(one: Generation) -> Iterator[Limit]:
+    """Say what of the documents of a pass that is over never came, or is not known to have."""
+    spans, name = one.spans, name_of(one)
+    if spans is None or not one.is_over:
+        return
+    if spans.between or spans.late:
+        text = (
+            f"in {name}, {told_count(spans.between, 'token')} between parts of documents never "
+            f"came, and {told_count(spans.late, 'document')} began late"
+        )
+        yield limit("tokens-never-used", text)
 
 
 def _not_over(one: Generation) -> Limit:
@@ -167,14 +202,14 @@ def _of_promise(whole: Whole, contract: Contract) -> Iterator[tuple[str, str | N
         if one.skipped:
             text = f"{told_count(one.skipped, 'use')} of {name} never came, and it is over"
             yield text, tolerance.skip(one.skipped, None)
-        if one.is_over and one.spans is not None and one.spans.between > _tail(whole, one):
+        lost = 0 if one.spans is None or not whole.doubt.is_complete else one.spans.between
+        if one.is_over and lost > _tail(whole, one):
             text = (
-                f"{told_count(one.spans.between, 'token')} inside documents of {name} never came, "
-                "and it is over"
+                f"{told_count(lost, 'token')} inside documents of {name} never came, and it is over"
             )
-            yield text, tolerance.skip(one.spans.between, None)
+            yield text, tolerance.skip(lost, None)
     holes = whole.holes
-    if holes is not None and holes.count:
+    if holes is not None and holes.count and whole.doubt.is_complete:
         text = f"{told_count(holes.count, 'place')} of the stream before {holes.last:,} never came"
         yield (
             text,

@@ -1,6 +1,6 @@
 """What is asked of a ledger to see how often each sample was used; reading is handed in."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -63,13 +63,22 @@ class Looked:
     counts: pl.DataFrame
     """
     rank, step, n, tokens, spans, mixed: the records of each rank and step, those handed in
-    included; `mixed`, the sum of the hashes of their content, where it was asked for.
+    included; `mixed`, the sum of their hashes, where it was asked for.
     """
     sums: pl.DataFrame
     """
     source, epoch, records, tokens (of those with spans), spans, inner (records that begin inside a
     document), placed (records with a position), first_step, last_step.
     """
+
+
+class Look(Protocol):
+    """Reads once."""
+
+    def __call__(
+        self, seen: Seen | None, steps: Steps, rows: Iterable[pl.DataFrame], *, hashes: bool
+    ) -> Looked:
+        """Note the uses of some steps, and of SAMPLES that are handed in; hash them if asked."""
 
 
 @dataclass(frozen=True)
@@ -81,13 +90,8 @@ class Library:
     """Integers or text."""
     begin: Callable[[int, bool], Seen]
     """Bytes of memory, whether ids may have bytes of their own → nothing was used yet."""
-    look: Callable[[Seen | None, Steps, Iterable[pl.DataFrame], Sequence[str] | None], Looked]
-    """
-    Notes the uses of some steps, and of SAMPLES that are handed in; hashes them over some columns
-    of their content (null: not at all).
-    """
-    content: tuple[str, ...]
-    """The columns of content that some record has a value in."""
+    look: Look
+    """Lets the records of some steps pass by."""
     hashed: Callable[[pl.DataFrame], pl.Series]
     """RECORDS → the hash of each, of which commits tell the sum."""
     find: Callable[[Steps, pl.Expr], pl.DataFrame]

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
 import polars as pl
 
@@ -9,7 +10,7 @@ from ledger_audit.continuity.exposure.counting import Counted
 from ledger_audit.continuity.exposure.legs import Leg, looked_at
 from ledger_audit.continuity.exposure.library import PASS, Library, Steps
 from ledger_audit.continuity.frames import IS_USED
-from ledger_audit.continuity.lineage import Attempt
+from ledger_audit.continuity.lineage import Attempt, age
 from ledger_audit.model.exposure import Fate, Loss, Share, Survival, Unused
 
 _NONE = pl.Series([], dtype=pl.Int64)
@@ -50,36 +51,41 @@ def unused_of(library: Library, counted: Counted) -> tuple[Unused, ...]:
 
 
 def losses_of(library: Library, counted: Counted) -> tuple[Loss, ...]:
-    """Say of each resume of the lineage what the failure before it took back."""
-    chain = library.archive.source.lineage.chain
-    found = []
-    for place in range(1, len(chain)):
-        parent, after = chain[place - 1], chain[place].resumed_at or 0
-        steps = _after(parent, after)
-        ids = pl.DataFrame() if steps is None else library.ids(steps)
-        sums = pl.DataFrame() if steps is None else library.sums(steps)
-        tries = library.archive.source.tries(parent.label, after + 1, None)
-        commits = tries.filter(kind="commit")
-        again = sum(
-            counted.seen.met((row["source"], row["epoch"]), _of_pass(ids, row), 0).samples
-            for row in sums.iter_rows(named=True)
-        )
-        reached = max(parent.last_step or after, _last(tries, after))
-        found.append(
-            Loss(
-                from_attempt=parent.label,
-                to_attempt=chain[place].label,
-                checkpoint_step=after,
-                steps=max(0, reached - after),
-                committed_steps=_committed(parent, commits),
-                records=int(sums["records"].sum()) if sums.width else 0,
-                samples=ids.height,
-                tokens=_tokens(sums),
-                seconds=_seconds(library.times(parent.label, after)),
-                used_again=again,
-            )
-        )
-    return tuple(found)
+    """Say of each attempt but the newest what its failure took back, in the order of launches."""
+    lineage = library.archive.source.lineage
+    heirs: dict[str, tuple[str, int]] = {
+        one.label: (heir.label, heir.resumed_at or 0) for one, heir in pairwise(lineage.chain)
+    }
+    failed = sorted([*lineage.chain[:-1], *lineage.outside], key=age)
+    return tuple(_loss(library, counted, one, heirs.get(one.label)) for one in failed)
+
+
+def _loss(
+    library: Library, counted: Counted, failed: Attempt, heir: tuple[str, int] | None
+) -> Loss:
+    """Say what the failure of one attempt took back; without an heir, all that it did."""
+    after = (failed.resumed_at or 0) if heir is None else heir[1]
+    steps = _after(failed, after)
+    ids = pl.DataFrame() if steps is None else library.ids(steps)
+    sums = pl.DataFrame() if steps is None else library.sums(steps)
+    tries = library.archive.source.tries(failed.label, after + 1, None)
+    again = sum(
+        counted.seen.met((row["source"], row["epoch"]), _of_pass(ids, row), 0).samples
+        for row in sums.iter_rows(named=True)
+    )
+    reached = max(failed.last_step or after, _last(tries, after))
+    return Loss(
+        from_attempt=failed.label,
+        to_attempt=None if heir is None else heir[0],
+        checkpoint_step=after,
+        steps=max(0, reached - after),
+        committed_steps=_committed(failed, tries.filter(kind="commit")),
+        records=int(sums["records"].sum()) if sums.width else 0,
+        samples=ids.height,
+        tokens=_tokens(sums),
+        seconds=_seconds(library.times(failed.label, after)),
+        used_again=again,
+    )
 
 
 def survival_of(library: Library, counted: Counted) -> tuple[Survival, ...]:

@@ -1,9 +1,8 @@
 """
 Looks at the records of samples that may have been used more than once, and says which are repeats.
 
-A sample without spans is used again by every record of a pass beyond the promised number. A span
-is used again where as many earlier spans of its document share more tokens with it than
-neighbours may.
+A sample without spans is used again by every record of a pass beyond the promised number; a span,
+by every record of which more tokens than neighbours may share had been used so often.
 """
 
 from collections.abc import Mapping
@@ -12,12 +11,15 @@ from dataclasses import dataclass
 import polars as pl
 
 from ledger_audit.continuity.exposure.counting import Counted, again, found
+from ledger_audit.continuity.exposure.depths import used_again
 from ledger_audit.continuity.exposure.library import PASS, Library
 from ledger_audit.continuity.findings import MAX_EXAMPLES
 from ledger_audit.continuity.repeats import times
 
-AT_ONCE = 1 << 22
-"""Records that are looked at at once."""
+BYTES = 1 << 10
+"""Memory for each record that is looked at."""
+FEWEST = 1 << 16
+"""Records that are looked at at once, at least."""
 
 SAMPLE = [*PASS, "sample_id"]
 END = (1 << 63) - 1
@@ -101,7 +103,7 @@ def repeats_of(
     counted: Counted,
     repeats: Mapping[str, int],
     overlap: int,
-    at_once: int = AT_ONCE,
+    memory: int,
 ) -> Again:
     """
     Find what was used more often than promised.
@@ -111,7 +113,7 @@ def repeats_of(
         counted: what the newest weights used.
         repeats: source → uses of a sample that are promised in one pass.
         overlap: tokens that neighbouring spans share by design.
-        at_once: about how many records to look at at once.
+        memory: bytes that may be used.
     """
     none = nothing(library.id_type)
     if counted.seen.is_clean(counted.records):
@@ -119,7 +121,7 @@ def repeats_of(
     seen = again(library, counted)
     parts = [
         _part(found(library, counted, where), repeats, overlap)
-        for where in seen.suspects(counted.records, at_once)
+        for where in seen.suspects(counted.records, max(FEWEST, memory // BYTES))
     ]
     extra, uses, several, tokens = (
         pl.concat([getattr(none, name), *(getattr(part, name) for part in parts)])
@@ -189,41 +191,27 @@ def _spans(rows: pl.DataFrame, overlap: int) -> tuple[pl.DataFrame, pl.DataFrame
     shared = pl.min_horizontal("end", "reach") - pl.col("start")
     is_first = pl.col("reach").is_null()  # the smaller of an end and nothing is the end
     ordered = ordered.with_columns(
-        shared=pl.when(~is_first & (shared > overlap)).then(shared).otherwise(0),
+        is_shared=(~is_first & (shared > overlap)),
         hole=(pl.col("start") - pl.col("reach")).clip(0).fill_null(0),
     )
     documents = ordered.group_by(SAMPLE).agg(
-        again=pl.col("shared").sum(), between=pl.col("hole").sum(), late=pl.col("start").min() > 0
+        between=pl.col("hole").sum(),
+        late=pl.col("start").min() > 0,
+        is_shared=pl.col("is_shared").any(),
     )
-    tokens = documents.group_by(PASS).agg(pl.col("again", "between", "late").sum())
-    doubted = documents.filter(pl.col("again") > 0).select(SAMPLE)
-    pairs = _pairs(ordered.join(doubted, on=SAMPLE, how="semi", nulls_equal=True), overlap)
-    deepest = pairs.group_by(SAMPLE).agg(pl.col("n").max())
-    uses = documents.join(deepest, on=SAMPLE, how="left", nulls_equal=True).select(
-        *SAMPLE, uses=(1 + pl.col("n").fill_null(0)).cast(pl.Int64)
+    doubted = documents.filter("is_shared").select(SAMPLE)
+    found, deepest = used_again(
+        rows.join(doubted, on=SAMPLE, how="semi", nulls_equal=True), SAMPLE, overlap, END
     )
+    uses = documents.join(deepest, on=SAMPLE, how="left", nulls_equal=True)
+    again = found.group_by(PASS).agg(pl.col("again").sum())
+    tokens = documents.group_by(PASS).agg(pl.col("between", "late").sum())
+    tokens = tokens.join(again, on=PASS, how="left", nulls_equal=True)
+    tokens = tokens.with_columns(pl.col("again").fill_null(0))
     return (
-        pairs.filter(pl.col("n") >= pl.col("most")),
-        uses,
+        found,
+        uses.select(*SAMPLE, uses=pl.col("depth").fill_null(1).cast(pl.Int64)),
         tokens.select(pl.col(name).cast(dtype) for name, dtype in TOKENS.items()),
-    )
-
-
-def _pairs(rows: pl.DataFrame, overlap: int) -> pl.DataFrame:
-    """Count, of each span that shares more tokens than neighbours may, the earlier ones."""
-    earlier = rows.select(*SAMPLE, "start", "end", "turn", "step")
-    pairs = rows.join(earlier, on=SAMPLE, nulls_equal=True, suffix="_before").filter(
-        pl.col("turn_before") < pl.col("turn")
-    )
-    tokens = pl.min_horizontal("end", "end_before") - pl.max_horizontal("start", "start_before")
-    pairs = pairs.with_columns(shared_tokens=tokens).filter(pl.col("shared_tokens") > overlap)
-    return pairs.group_by("turn").agg(
-        pl.col(*SAMPLE, "place", "attempt", "step", "rank", "most").first(),
-        n=pl.len().cast(pl.Int64),
-        first_use=pl.col("step_before").min(),
-        latest=pl.col("step_before").max(),
-        # a whole sample has no number of tokens
-        again=pl.when(pl.col("end").first() < END).then(pl.col("shared_tokens").max()),
     )
 
 

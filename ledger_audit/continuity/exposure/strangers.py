@@ -5,9 +5,9 @@ from dataclasses import replace
 import polars as pl
 
 from ledger_audit.continuity.exposure.counting import Counted
-from ledger_audit.continuity.exposure.generations import Promised, listed_of
 from ledger_audit.continuity.exposure.legs import committed_of, looked_at
 from ledger_audit.continuity.exposure.library import Library
+from ledger_audit.continuity.exposure.promised import Promised, listed_of
 from ledger_audit.continuity.findings import MAX_EXAMPLES
 from ledger_audit.model.exposure import Generation
 
