@@ -165,8 +165,9 @@ def _passes(
     if doubt.places or not again.extra.is_empty():  # what of it is padding, only all records tell
         return None
     found = generations_of(library, counted, again, Promised({}, None), contract, doubt)
-    if any(one.skipped or one.doubted for one in found):
-        return None
+    is_unknown = any(one.is_over and one.size is None for one in found)
+    if is_unknown or any(one.skipped or one.doubted for one in found):
+        return None  # passes are to be compared with each other
     return tuple(
         (one.last_step, _told_as_epoch(one))
         for one in found
@@ -179,7 +180,7 @@ def _told_as_epoch(one: Generation) -> LaterEpoch:
         epoch=one.epoch,
         source=one.source,
         missing=one.missing,
-        repeated=None if one.size is None else 0,
+        repeated=0,
         same_order_as=None,
         is_broken=False,
     )

@@ -123,6 +123,7 @@ class Reading:
             "stream": self.stream,
             "columns": dict(self.columns),
             "awaited": self.awaited,
+            "trusts_digests": self.trusts_digests,
         }
 
 

@@ -134,13 +134,9 @@ class _Looked:
     def generation(self) -> Generation:
         row, chain = self.row, self.library.archive.source.lineage.chain
         listed = listed_of(self.promised, self.row["source"])
-        size, size_from = size_of(
-            self.promised,
-            row["source"],
-            listed,
-            only=len({one["source"] for one in self.rows}) == 1,
-            logged=None if self.is_packed else logged_size(chain),
-        )
+        is_only = len({one["source"] for one in self.rows}) == 1
+        logged = None if self.is_packed else logged_size(chain)
+        size, size_from = size_of(self.promised, row["source"], listed, only=is_only, logged=logged)
         several = self._own(self.again.several)
         twice = several.row(0, named=True) if several.height else None
         samples = row["records"] - (twice["records"] - twice["samples"] if twice else 0)
@@ -157,8 +153,8 @@ class _Looked:
         repeats = tuple(self._repeats(size, is_over=is_over))
         is_padded = any(one.kind == "padding" for one in repeats)
         dropped, doubted = self._left(rest, size, is_padded=is_padded)
-        if self.doubt.places or self._repeats_by_itself or not self.doubt.is_complete:
-            dropped, doubted = 0, rest  # nobody knows what belongs to the pass
+        if self._is_doubtful:
+            dropped, doubted = 0, rest
         return Generation(
             source=row["source"],
             epoch=row["epoch"],
@@ -182,6 +178,11 @@ class _Looked:
             unlisted_examples=(),
             by_digest=False,
         )
+
+    @property
+    def _is_doubtful(self) -> bool:
+        """Nobody knows what belongs to the pass."""
+        return bool(self.doubt.places or self._repeats_by_itself or not self.doubt.is_complete)
 
     @property
     def _key(self) -> tuple[str | None, int | None]:
