@@ -42,18 +42,12 @@ def verify(
     what commits tell, and records are read only where that proves nothing.
 
     Raises:
-        UsageError: digests are to be trusted and there is no manifest; the contract lets samples
-            be drawn anew; or the ledger holds no record.
+        UsageError: the contract lets samples be drawn anew, or the ledger holds no record.
     """
     if contract.draws_anew:
         raise UsageError(
             "the contract lets samples be drawn anew: none is promised once",
             hint="use diff, which measures such draws against chance, or --no-contract",
-        )
-    if reading.trusts_digests and manifest is None:
-        raise UsageError(
-            "--trust-digests: there is nothing to compare them with",
-            hint="name a file of all sample ids of a pass with --manifest",
         )
     tell("opening the ledger")
     contract = contract.of_stream(reading.stream)

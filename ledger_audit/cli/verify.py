@@ -55,7 +55,8 @@ def _samples(
     "--trust-digests",
     "trusts_digests",
     is_flag=True,
-    help="Take what commits tell for what was used, where its digest is that of the manifest.",
+    help="Do not compare the digests in commits with the records; where they are those of the "
+    "manifest, read no record at all.",
 )
 @STREAM
 @COLUMN

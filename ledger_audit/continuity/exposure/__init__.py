@@ -57,7 +57,7 @@ def judge(
             return _by_digests(library, passes, contract, told)
     overlap = 1 if contract.token_overlap is None else contract.token_overlap
     tell("counting what was used")
-    counted = count(library, Asked(memory))
+    counted = count(library, Asked(memory, trusts_digests=promised.trusts_digests))
     try:
         tell("looking at what was used more than once")
         again = repeats_of(library, counted, contract.repeats, overlap, memory)

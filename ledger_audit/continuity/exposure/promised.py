@@ -21,7 +21,7 @@ class Promised:
     manifest: pl.DataFrame | None
     """sample_id, source (null: any): all samples of a pass, each once; null: there is no list."""
     trusts_digests: bool = False
-    """What commits tell is taken for what was used, as far as it proves whole passes."""
+    """What commits tell is not compared with the records, and proves whole passes without them."""
 
 
 def check_sources(promised: Promised, rows: Sequence[Mapping[str, Any]]) -> None:
