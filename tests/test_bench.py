@@ -26,6 +26,23 @@ def test_the_window_benchmark_runs_on_a_tiny_ledger(tmp_path: Path) -> None:
     assert {"200000", "20000"} == {folder.name for folder in tmp_path.iterdir()}
 
 
+def test_the_whole_run_benchmark_runs_on_a_tiny_ledger(tmp_path: Path) -> None:
+    """Every tool answers rightly: the script says so in the place of figures if one does not."""
+    command = [sys.executable, str(BENCH / "whole_run.py"), "--records", "0.2", "--rounds", "1"]
+    command += ["--questions", "shuffled", "replays", "lookup", "--ids", "text"]
+    command += ["--tools", "ours", "floor", "duckdb", "duckdb-digests", "polars"]
+
+    ran = subprocess.run(
+        [*command, "--folder", str(tmp_path)], capture_output=True, text=True, check=False
+    )
+
+    assert "" == "".join(line for line in ran.stderr.splitlines() if "round" not in line)
+    assert 0 == ran.returncode
+    rows = [line.split(" | ") for line in ran.stdout.splitlines() if line.startswith("| ")][1:]
+    assert 14 == len(rows)
+    assert [] == [row[1:3] for row in rows if not row[2].replace(".", "").isdigit()]
+
+
 def test_many_writers_share_no_file() -> None:
     """64 processes write into one folder for a few seconds while it is listed and read."""
     told = subprocess.run(

@@ -8,10 +8,11 @@ neither a step beyond the known ones of a rank, nor a rank that is not known, ma
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 import polars as pl
 
 from ledger_audit.errors import UnreadableError
-from ledger_audit.ledger.parts import Group, Part, collect
+from ledger_audit.ledger.parts import Group, Groups, Mask, Part, collect
 from ledger_audit.ledger.schema import USED
 
 TRY_KINDS = ("commit", "void")
@@ -89,10 +90,7 @@ def extents(
     ranks = Ranks()
     loaded = [part.rows for part in samples if part.groups is None]
     left = [
-        (part, group)
-        for part in samples
-        for group in part.groups or ()
-        if not _settles(group, stream, ranks)
+        (part, group) for part in samples for group in _unsettled(part.groups or (), stream, ranks)
     ]
     _read([*loaded, *_rows(_outermost(left))], ranks, stream, where, name)
     inner = [(part, group) for part, group in left if not ranks.cover(group)]
@@ -136,6 +134,37 @@ def _some(group: Group, column: str) -> bool:
     return nulls is not None and nulls < group.rows
 
 
+def _unsettled(groups: Sequence[Group], stream: str | None, ranks: Ranks) -> list[Group]:
+    """Take from footers what they say of the used records; give those that leave something."""
+    if isinstance(groups, Groups):
+        plain = _plain(groups, stream)
+        own, steps = groups.columns["rank"].low[plain], groups.columns["step"]
+        order = np.argsort(own, kind="stable")
+        found, starts = np.unique(own[order], return_index=True)
+        if len(found):
+            lows = np.minimum.reduceat(steps.low[plain][order], starts)
+            highs = np.maximum.reduceat(steps.high[plain][order], starts)
+            for rank, low, high in zip(
+                *(one.tolist() for one in (found, lows, highs)), strict=True
+            ):
+                ranks.add(rank, low, high)
+        groups = [groups[number] for number in np.flatnonzero(~plain).tolist()]
+    return [group for group in groups if not _settles(group, stream, ranks)]
+
+
+def _plain(groups: Groups, stream: str | None) -> Mask:
+    """Tell which row groups hold used records of one known rank alone, as most files do."""
+    used = groups.is_null("stage") | groups.is_only("stage", USED)
+    if stream is None:
+        used &= groups.is_null("stream")
+    else:
+        used &= groups.is_only("stream", stream) & groups.is_full("stream")
+    own = groups.columns["rank"].low
+    is_placed = groups.is_full("rank") & groups.is_full("step") & groups.columns["step"].is_known
+    is_own = groups.is_one("rank") & (own >= _INT32[0]) & (own <= _INT32[1])
+    return used & is_placed & is_own & (groups.rows > 0)
+
+
 def _settles(group: Group, stream: str | None, ranks: Ranks) -> bool:
     """Take from a footer what it says of the used records; false: it leaves something to read."""
     if group.rows == 0 or _is_unused(group, stream):
@@ -174,23 +203,21 @@ def _outermost(left: Sequence[tuple[Part, Group]]) -> list[tuple[Part, Group]]:
     first: dict[object, tuple[Part, Group]] = {}
     last: dict[object, tuple[Part, Group]] = {}
     for part, group in left:
-        steps, path = group.bounds("step"), group.path
+        steps, file = group.bounds("step"), group.file
         if steps.low is None:
             continue
-        if path not in first or steps.low < first[path][1].bounds("step").low:
-            first[path] = (part, group)
-        if path not in last or steps.high > last[path][1].bounds("step").high:
-            last[path] = (part, group)
+        if file not in first or steps.low < first[file][1].bounds("step").low:
+            first[file] = (part, group)
+        if file not in last or steps.high > last[file][1].bounds("step").high:
+            last[file] = (part, group)
     return [*first.values(), *last.values()]
 
 
 def _rows(chosen: Sequence[tuple[Part, Group]]) -> list[pl.LazyFrame]:
-    parts = {id(part): part for part, _ in chosen}
-    return [
-        frame
-        for key, part in parts.items()
-        for frame in part.only(group for other, group in chosen if id(other) == key)
-    ]
+    parts: dict[int, tuple[Part, list[Group]]] = {}
+    for part, group in chosen:
+        parts.setdefault(id(part), (part, []))[1].append(group)
+    return [frame for part, groups in parts.values() for frame in part.only(groups)]
 
 
 def _read(

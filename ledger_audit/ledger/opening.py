@@ -4,31 +4,30 @@ Opens ledgers: finds their files, checks what they say of themselves, and plans 
 Of Parquet, only footers are read here; open segments and foreign logs are read whole.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import gc
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from ledger_audit.errors import UnreadableError, VanishedError
-from ledger_audit.ledger import foreign, store
+from ledger_audit.ledger import foreign, index, store
 from ledger_audit.ledger.matching import located
 from ledger_audit.ledger.numbering import Numbering
-from ledger_audit.ledger.parts import Part, groups_of, places_of
+from ledger_audit.ledger.parts import Groups, Part
 from ledger_audit.ledger.reader import Ledger
 from ledger_audit.ledger.recovery import read_open
-from ledger_audit.ledger.schema import FORMAT, SAMPLE_ID
+from ledger_audit.ledger.schema import SAMPLE_ID
 from ledger_audit.ledger.segment import attempt_folder
 from ledger_audit.ledger.tables import events_schema
 from ledger_audit.model import Unread
 
 _FILE = "the file of the row"
 """A column that is named as no column of a log is."""
-
-_TAIL = 1 << 16
-"""Bytes at a file's end that are read at once: most footers are shorter."""
 
 
 def open_ledger(
@@ -108,8 +107,8 @@ class _Parts:
         self.headless: list[Path] = []
         """Torn files of a foreign log that hold nothing: whose they are cannot be told."""
 
-    def add_samples(self, path: Path, attempt: str, part: Part) -> None:
-        dtype = part.rows.collect_schema()[SAMPLE_ID]
+    def add_samples(self, path: Path, attempt: str, part: Part, dtype: pl.DataType) -> None:
+        """Add samples that lie in a file, and in others like it, with ids of a type."""
         if dtype != pl.Null:
             self.id_types[path] = dtype
         self.samples.setdefault(attempt, []).append(part)
@@ -125,11 +124,9 @@ class _Parts:
             for label in sorted({*self.samples, *self.events}) or [attempt or "0"]:
                 self.add_torn(path, label, None)
 
-    def add_run(self, attempt: str, metadata: Mapping[bytes, bytes] | None) -> None:
+    def add_run(self, attempt: str, run: str) -> None:
         """Note which run a file says it belongs to."""
-        run = (metadata or {}).get(b"run_id")
-        if run is not None:
-            self.runs.setdefault(attempt, set()).add(run.decode("utf-8", "replace"))
+        self.runs.setdefault(attempt, set()).add(run)
 
     def id_type(self) -> pl.DataType:
         """Give the one type of the sample ids of this ledger."""
@@ -171,7 +168,9 @@ def _open_foreign(
         parts.events.setdefault(str(label), []).append(Part(rows.lazy()))
     for (label,), rows in log.samples.partition_by("attempt", as_dict=True).items():
         nobody = pl.lit(None, pl.String).alias("writer")
-        parts.add_samples(path, str(label), Part(rows.lazy().with_columns(nobody)))
+        said = index.dropped_of(path) if str(label) == store.label_of(path.parent) else None
+        part = Part(rows.lazy().with_columns(nobody), dropped=() if said is None else (said,))
+        parts.add_samples(path, str(label), part, rows.schema[SAMPLE_ID])
     if log.is_torn:  # at its end, so it is the newest of its attempts that lost something
         lines = log.samples if log.samples.height else log.events
         if lines.is_empty():
@@ -191,9 +190,11 @@ def _open_native(
     """Open what a listing names; where files vanish meanwhile, another listing."""
     for look in range(store.LOOKS):
         parts = _Parts()
-        found = listed(roots)
+        with _acyclic():
+            found = listed(roots)
         try:
-            _open_listed(found, parts)
+            with _acyclic():
+                _open_listed(found, parts)
         except (UnreadableError, FileNotFoundError):
             if look + 1 == store.LOOKS or all(segment.path.exists() for segment in found):
                 raise  # they are all there: what is wrong is in them
@@ -202,58 +203,85 @@ def _open_native(
     return parts
 
 
+@contextmanager
+def _acyclic() -> Iterator[None]:
+    """Look for no cycles while millions of values without any are made: that would take longest."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
 def _open_listed(found: Sequence[store.Segment], parts: _Parts) -> None:
-    replaced: dict[Path, frozenset[str]] = {}
-    footers: dict[Path, pq.FileMetaData] = {}
-    for segment in found:
-        if segment.is_sealed:
-            footer = footers[segment.path] = _parquet_metadata(segment.path)
-            _check_format(segment.path, footer.metadata)
-            replaced[segment.path] = _replaced_names(segment.path, footer.metadata)
-            parts.add_run(segment.attempt, footer.metadata)
+    sealed = [segment for segment in found if segment.is_sealed]
+    told = index.footers(sealed)
+    runs = told["run_id"].combine_chunks().dictionary_encode()
+    said = zip((segment.attempt for segment in sealed), runs.indices.to_pylist(), strict=True)
+    for attempt, place in set(said):
+        if place is not None:
+            parts.add_run(attempt, runs.dictionary[place].as_py())
+    replaced = _replaced(sealed, told)
     kept = store.counting(found, replaced)
     store.check_replaced_once(kept, replaced)
-    parts.files += [segment.path for segment in kept]
-    for alike in _alike(kept, footers):
-        if alike[0].is_sealed:
-            _plan_sealed(alike, footers, parts)
-        else:
-            _open_segment(alike[0], parts)
+    for alike in _alike(kept, sealed, told):
+        parts.files.append(sealed[alike[0]].path)  # it stands for all: there may be millions
+        _plan_sealed([sealed[place] for place in alike], told.take(alike), parts)
+    for segment in kept:
+        if not segment.is_sealed:
+            parts.files.append(segment.path)
+            _open_segment(segment, parts)
     for segment in store.gaps(kept, replaced):
         parts.unread.append(Unread(str(segment.path), segment.attempt, None, None, "missing"))
 
 
+def _replaced(sealed: Sequence[store.Segment], told: pa.Table) -> dict[Path, frozenset[str]]:
+    """Give what merged files say that they stand for."""
+    texts = told["replaces"]
+    places = np.flatnonzero(texts.is_valid()).tolist()
+    return {
+        sealed[place].path: index.replaced_names(sealed[place].path, {b"replaces": text.encode()})
+        for place, text in zip(places, texts.drop_null().to_pylist(), strict=True)
+    }
+
+
 def _alike(
-    kept: Sequence[store.Segment], footers: Mapping[Path, pq.FileMetaData]
-) -> list[list[store.Segment]]:
-    """Gather neighbouring sealed segments of one attempt and table with the same columns."""
-    runs: list[list[store.Segment]] = []
-    key: object = None
-    for segment in kept:
-        footer = footers.get(segment.path)
-        columns = None if footer is None else (footer.schema, _columns(segment.path, footer))
-        found = segment.attempt, segment.table, columns
-        if footer is None or found != key:
-            runs.append([])
-        runs[-1].append(segment)
-        key = found
-    return runs
+    kept: Sequence[store.Segment], sealed: Sequence[store.Segment], told: pa.Table
+) -> Iterable[list[int]]:
+    """Gather the places of the sealed segments of one attempt and table with the same columns."""
+    runs: dict[tuple[str, str, int], list[int]] = {}
+    counting = iter(segment for segment in kept if segment.is_sealed)
+    wanted = next(counting, None)
+    for place, (segment, columns) in enumerate(
+        zip(sealed, told["columns"].to_pylist(), strict=True)
+    ):
+        if segment is not wanted:
+            continue  # it does not count; those that do are in the same order
+        wanted = next(counting, None)
+        if columns is None:
+            index.check_columns(segment.path)
+        runs.setdefault((segment.attempt, segment.table, columns), []).append(place)
+    return runs.values()
 
 
-def _plan_sealed(
-    alike: Sequence[store.Segment], footers: Mapping[Path, pq.FileMetaData], parts: _Parts
-) -> None:
+def _plan_sealed(alike: Sequence[store.Segment], told: pa.Table, parts: _Parts) -> None:
     """Plan how to read sealed segments with the same columns."""
     first = alike[0]
-    footer = footers[first.path]
-    places = places_of(footer, _columns(first.path, footer))
-    groups = tuple(
-        group for one in alike for group in groups_of(one.path, footers[one.path], places)
+    counts = told["groups"].combine_chunks()
+    groups = Groups(
+        [str(segment.file) for segment in alike],
+        counts.value_lengths().to_numpy(),
+        counts.flatten(),
     )
 
-    def scan(paths: Sequence[Path]) -> pl.LazyFrame:
+    def scan(paths: Sequence[str | Path]) -> pl.LazyFrame:
         rows = pl.scan_parquet(
-            list(paths), hive_partitioning=False, glob=False, include_file_paths=_FILE
+            [str(path) for path in paths],
+            hive_partitioning=False,
+            glob=False,
+            include_file_paths=_FILE,
         )
         try:
             rows.collect_schema()  # it is kept: what follows does not look again
@@ -261,11 +289,12 @@ def _plan_sealed(
             raise VanishedError.of(problem) from problem
         return _conformed(rows, first)
 
-    rows = scan([one.path for one in alike])
+    part = Part(None, groups, scan, told["dropped"].drop_null().to_pylist())
+    schema = scan([first.path]).collect_schema()
     if first.table == "events":
-        parts.events.setdefault(first.attempt, []).append(Part(rows, groups, scan))
+        parts.events.setdefault(first.attempt, []).append(part)
     else:
-        parts.add_samples(first.path, first.attempt, Part(rows, groups, scan))
+        parts.add_samples(first.path, first.attempt, part, schema[SAMPLE_ID])
 
 
 def _open_segment(segment: store.Segment, parts: _Parts) -> None:
@@ -276,15 +305,20 @@ def _open_segment(segment: store.Segment, parts: _Parts) -> None:
         parts.add_torn(path, segment.attempt, hole.from_step)
     if table.num_columns == 0:  # the writer died before it had written the schema
         return
-    _check_format(path, table.schema.metadata)
-    parts.add_run(segment.attempt, table.schema.metadata)
+    metadata = table.schema.metadata or {}
+    index.check_format(path, metadata)
+    run = index.text_of(metadata, b"run_id")
+    if run is not None:
+        parts.add_run(segment.attempt, run)
+    dropped = index.text_of(metadata, b"dropped")
     loaded = pl.from_arrow(table.replace_schema_metadata(None))  # it need not be text
     assert isinstance(loaded, pl.DataFrame)
     rows = _conformed(loaded.lazy().with_columns(pl.lit(str(path)).alias(_FILE)), segment)
     if segment.table == "events":
         parts.events.setdefault(segment.attempt, []).append(Part(rows))
     else:
-        parts.add_samples(path, segment.attempt, Part(rows))
+        part = Part(rows, dropped=() if dropped is None else (dropped,))
+        parts.add_samples(path, segment.attempt, part, rows.collect_schema()[SAMPLE_ID])
 
 
 def _conformed(rows: pl.LazyFrame, segment: store.Segment) -> pl.LazyFrame:
@@ -314,58 +348,6 @@ def _conform_events(frame: pl.LazyFrame, segment: store.Segment) -> pl.LazyFrame
         else (pl.col(name) if name in schema else pl.lit(None)).cast(dtype).alias(name)
         for name, dtype in events_schema().items()
     )
-
-
-def _parquet_metadata(path: Path) -> pq.FileMetaData:
-    """Read the footer of a sealed segment, and nothing else of it but its first four bytes."""
-    try:
-        with path.open("rb", buffering=0) as file:
-            head = file.read(4)
-            size = file.seek(0, 2)
-            file.seek(max(0, size - _TAIL))
-            tail = file.read()
-            length = int.from_bytes(tail[-8:-4], "little") + 8
-            if len(tail) < length <= size:
-                file.seek(size - length)
-                tail = file.read()
-        if head != foreign.PARQUET_MAGIC or tail[-4:] != foreign.PARQUET_MAGIC or size < 12:
-            foreign.check_parquet(path)  # says what is wrong
-        return pq.read_metadata(pa.BufferReader(tail))
-    except (pa.ArrowException, OSError) as problem:
-        raise UnreadableError(
-            f"{path}: its Parquet footer cannot be read: {problem}",
-            hint="copy it again; if its writer died, remove the file: its rows are lost",
-        ) from problem
-
-
-def _columns(path: Path, footer: pq.FileMetaData) -> pa.Schema:
-    try:
-        return footer.schema.to_arrow_schema()
-    except (pa.ArrowException, OSError) as problem:
-        raise UnreadableError(
-            f"{path}: its columns cannot be read: {problem}",
-            hint="copy it again; if its writer died, remove the file: its rows are lost",
-        ) from problem
-
-
-def _replaced_names(path: Path, metadata: Mapping[bytes, bytes] | None) -> frozenset[str]:
-    try:
-        return store.replaced_names(metadata)
-    except (ValueError, TypeError) as problem:
-        raise UnreadableError(
-            f"{path}: 'replaces' in the file's metadata is not a JSON list of file names",
-            hint="write the file again with the tool that merged it",
-        ) from problem
-
-
-def _check_format(path: Path, metadata: Mapping[bytes, bytes] | None) -> None:
-    found = (metadata or {}).get(b"format")
-    if found is None or found.decode("utf-8", "replace") != FORMAT:
-        said = "no format" if found is None else f"format {found.decode('utf-8', 'replace')!r}"
-        raise UnreadableError(
-            f"{path}: the file's metadata says {said}; this version reads format {FORMAT!r}",
-            hint="read it with the version of ledger-audit that wrote it, or a newer one",
-        )
 
 
 def same_id_type(ledgers: Iterable[Ledger]) -> None:

@@ -8,14 +8,10 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from urllib.parse import unquote
 
 import polars as pl
-import pyarrow as pa
-import pyarrow.parquet as pq
 
-from ledger_audit.errors import UnreadableError, VanishedError
+from ledger_audit.errors import UnreadableError
 from ledger_audit.ledger.parts import collect
 from ledger_audit.ledger.reader import Ledger
 from ledger_audit.ledger.schema import SAMPLE_ID
@@ -131,45 +127,18 @@ class Search:
 
         Returns:
             attempt → segments, and the records that they held as far as they say how many.
-
-        Raises:
-            VanishedError: a file that counts is gone.
         """
         found: dict[str, tuple[int, int]] = {}
-        for path in self.ledger.files:
-            if not is_segment_of(path, "samples"):
-                continue
-            told = _dropped(path)
-            attempt = unquote(path.parent.name.removeprefix("attempt="))
+        for attempt, parts in self.ledger._samples.items():
+            told = [one for part in parts for text in part.dropped for one in _each(text)]
             if told:
                 numbers = [_SOME_RECORDS.fullmatch(text) for text in told]
-                records = sum(int(one[1]) for one in numbers if one is not None)
-                known = found.get(attempt, (0, 0))
-                found[attempt] = (known[0] + len(told), known[1] + records)
+                found[attempt] = (len(told), sum(int(one[1]) for one in numbers if one is not None))
         return found
 
 
-def is_segment_of(path: Path, table: str) -> bool:
-    """Tell whether a file is a segment of a table in a ledger's folder, by its name."""
-    return path.parent.name.startswith("attempt=") and path.name.startswith(f"{table}-")
-
-
-def _dropped(path: Path) -> list[str]:
-    """Read what a segment says of segments, itself or merged into it, that were not kept."""
-    try:
-        if path.suffix == ".parquet":
-            metadata = pq.read_metadata(path).metadata
-        else:
-            with pa.OSFile(str(path)) as file:
-                metadata = pa.ipc.open_stream(file).schema.metadata
-    except FileNotFoundError as problem:
-        raise VanishedError.of(path) from problem
-    except (pa.ArrowException, OSError, ValueError):
-        return []  # torn in its schema: that it may have held anything is known
-    text = (metadata or {}).get(b"dropped")
-    if text is None:
-        return []
-    said = text.decode("utf-8", "replace")
+def _each(said: str) -> list[str]:
+    """Tell apart what a segment says of segments, itself or merged into it, that were not kept."""
     try:
         told = json.loads(said)
     except (ValueError, RecursionError):

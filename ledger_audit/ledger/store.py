@@ -8,10 +8,12 @@ file wins over the segments that it names in its `replaces` metadata.
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+import sys
+import time
+from collections.abc import Container, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 from urllib.parse import unquote
 
 from ledger_audit.errors import UnreadableError
@@ -33,28 +35,49 @@ SUFFIXES: Mapping[str, Kind] = {
 PACKED = ".gz"
 """A second suffix that text formats may have; the others pack their columns themselves."""
 
+INDEX = ".index.arrows"
+"""An aid in an attempt's folder, see index.py; by its dot all readers of format 1 pass over it."""
+
 LOOKS = 20
 """Times that what is being sealed is listed anew before that is given up."""
+
+_QUIET = 10 * 10**9
+"""Nanoseconds after which what happens in a folder shows in its time, however coarse that is."""
 
 _SEGMENT = re.compile(
     r"(?P<table>samples|events)-(?P<writer>.+)-(?P<number>\d{6,})\.(parquet|arrows)"
 )
 
 
-@dataclass(frozen=True)
-class Segment:
-    """One file that a writer of ours left behind."""
+class Segment(NamedTuple):
+    """One file that a writer of ours left behind; a ledger may have millions."""
 
-    path: Path
+    file: str | Path
+    """Its path; where it was listed, the text of it."""
     attempt: str
     table: Literal["samples", "events"]
     writer: str
     number: int
 
     @property
+    def path(self) -> Path:
+        """Where it is."""
+        return Path(self.file)
+
+    @property
+    def name(self) -> str:
+        """The name of the file."""
+        return os.path.basename(self.file)
+
+    @property
+    def folder(self) -> str:
+        """The path of the folder that it is in, as text."""
+        return os.path.dirname(self.file)
+
+    @property
     def is_sealed(self) -> bool:
         """A sealed segment is Parquet; an open one is an Arrow IPC stream."""
-        return self.path.suffix == ".parquet"
+        return os.fspath(self.file).endswith(".parquet")
 
 
 def kind_of(path: Path) -> Kind:
@@ -129,6 +152,8 @@ def foreign_files(path: Path) -> list[Path]:
 
 
 def _is_known(file: Path) -> bool:
+    if file.name == INDEX:
+        return False
     stem = file.name.lower().removesuffix(PACKED)
     return Path(stem).suffix in SUFFIXES
 
@@ -159,6 +184,12 @@ def segments(root: Path) -> list[Segment]:
     return [segment for folder in sorted(root.glob("attempt=*")) for segment in in_attempt(folder)]
 
 
+def label_of(folder: Path) -> str | None:
+    """Give the label of the attempt whose folder it is; null: its name is none of such a folder."""
+    name = folder.name
+    return unquote(name.removeprefix("attempt=")) if name.startswith("attempt=") else None
+
+
 def in_attempt(folder: Path) -> list[Segment]:
     """
     List every segment in the folder of one attempt, in the order of their names.
@@ -166,27 +197,33 @@ def in_attempt(folder: Path) -> list[Segment]:
     Raises:
         UnreadableError: it is no such folder, or a file in it is not named like a segment.
     """
-    attempt = unquote(folder.name.removeprefix("attempt="))
+    attempt = label_of(folder)
     if not attempt or not folder.is_dir():
         raise UnreadableError(
             f"{folder}: is not the folder of an attempt with a label",
             hint="an attempt's folder is named attempt=LABEL; move this out of the ledger",
         )
+    with os.scandir(folder) as entries:
+        named = [one for one in entries if not _is_unnamed(one.name)]
     found = []
-    for path in sorted(folder.iterdir()):
-        if path.name.startswith(".") or path.suffix in {".tmp", ".part"}:
-            continue  # a seal in progress: its name is not yet given
-        match = _SEGMENT.fullmatch(path.name)
-        if match is None or not path.is_file():
-            if match is not None and not os.path.lexists(path):
+    for entry in sorted(named, key=lambda one: one.name):
+        match = _SEGMENT.fullmatch(entry.name)
+        if match is None or not entry.is_file():
+            if match is not None and not os.path.lexists(entry.path):
                 continue  # a seal has removed it since the folder was listed
             raise UnreadableError(
-                f"{path}: not a file that is named like a segment",
+                f"{entry.path}: not a file that is named like a segment",
                 hint="move it out of the ledger, or name it TABLE-WRITER-NNNNNN.parquet",
             )
         table: Literal["samples", "events"] = "samples" if match["table"] == "samples" else "events"
-        found.append(Segment(path, attempt, table, match["writer"], int(match["number"])))
+        writer = sys.intern(match["writer"])
+        found.append(Segment(entry.path, attempt, table, writer, int(match["number"])))
     return found
+
+
+def _is_unnamed(name: str) -> bool:
+    """Tell what has no name yet, as what a seal is writing, or is an index."""
+    return name.startswith(".") or name.endswith((".tmp", ".part"))
 
 
 def listed(roots: Iterable[Path]) -> list[Segment]:
@@ -197,13 +234,35 @@ def listed(roots: Iterable[Path]) -> list[Segment]:
     neither. So it is done again until two agree.
     """
     kept = list(roots)
+    before = _quiet(kept)
     found = [segment for root in kept for segment in segments(root)]
     for _ in range(LOOKS):
+        if before is not None and before == _quiet(kept):
+            break  # nothing was named or removed meanwhile
         again = [segment for root in kept for segment in segments(root)]
         if again == found:
             break
         found = again
     return found
+
+
+def _quiet(roots: Iterable[Path]) -> Mapping[str, int] | None:
+    """
+    Give the times of a ledger's folders, if nothing happened in them just now.
+
+    Null: their times may not tell. They are opened, since that asks network storage anew.
+    """
+    times = {}
+    with suppress(OSError):
+        for folder in [folder for root in roots for folder in (root, *root.glob("attempt=*"))]:
+            handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                times[os.fspath(folder)] = os.fstat(handle).st_mtime_ns
+            finally:
+                os.close(handle)
+        if all(0 < one < time.time_ns() - _QUIET for one in times.values()):
+            return times
+    return None
 
 
 def _counts_more(one: Segment, other: Segment) -> bool:
@@ -225,22 +284,36 @@ def counting(found: Iterable[Segment], replaced: Mapping[Path, frozenset[str]]) 
         One segment for each (attempt, table, writer, number), in the order given; a segment that
         a merged file of the same attempt replaces is left out.
     """
+    said = {os.fspath(path): names for path, names in replaced.items() if names}
+    kept = list(found)
     gone = {
         (segment.attempt, name)
-        for segment in found
-        for name in replaced.get(segment.path, frozenset())
+        for segment in (kept if said else ())
+        for name in said.get(os.fspath(segment.file), ())
     }
-    kept: dict[tuple[str, str, str, int], Segment] = {}
-    for segment in found:
-        stem = segment.path.stem
-        names = {segment.path.name, f"{stem}.parquet", f"{stem}.arrows"}
-        replaces_itself = segment.path.name in replaced.get(segment.path, frozenset())
-        if not replaces_itself and any((segment.attempt, name) in gone for name in names):
-            continue
-        place = (segment.attempt, segment.table, segment.writer, segment.number)
-        if place not in kept or _counts_more(segment, kept[place]):
-            kept[place] = segment
-    return list(kept.values())
+    by_attempt: dict[str, list[int]] = {}
+    for place, segment in enumerate(kept):
+        by_attempt.setdefault(segment.attempt, []).append(place)
+    counted: list[int] = []
+    for places in by_attempt.values():  # one at a time: they may be many
+        known: dict[tuple[str, str, int], int] = {}
+        for place in places:
+            segment = kept[place]
+            if gone and _is_gone(segment, gone, said.get(os.fspath(segment.file), ())):
+                continue
+            key = (segment.table, segment.writer, segment.number)
+            other = known.setdefault(key, place)
+            if other != place and _counts_more(segment, kept[other]):
+                known[key] = place
+        counted += known.values()
+    return [kept[place] for place in sorted(counted)]
+
+
+def _is_gone(segment: Segment, gone: Container[tuple[str, str]], own: Container[str]) -> bool:
+    """Tell whether a merged file stands for a segment; `own`: what the segment stands for."""
+    stem = segment.name.rpartition(".")[0]
+    names = (segment.name, f"{stem}.parquet", f"{stem}.arrows")
+    return segment.name not in own and any((segment.attempt, name) in gone for name in names)
 
 
 def check_replaced_once(kept: Iterable[Segment], replaced: Mapping[Path, frozenset[str]]) -> None:
@@ -250,9 +323,10 @@ def check_replaced_once(kept: Iterable[Segment], replaced: Mapping[Path, frozens
     Raises:
         UnreadableError: both name one segment that they stand for.
     """
+    said = {os.fspath(path): names for path, names in replaced.items() if names}
     owners: dict[tuple[str, str], Segment] = {}
-    for segment in kept:
-        for name in replaced.get(segment.path, frozenset()):
+    for segment in kept if said else ():
+        for name in said.get(os.fspath(segment.file), ()):
             other = owners.setdefault((segment.attempt, name), segment)
             if other != segment:
                 raise UnreadableError(
@@ -269,14 +343,15 @@ def gaps(kept: Iterable[Segment], replaced: Mapping[Path, frozenset[str]]) -> li
     lost file. A run of missing numbers is one entry; its path is the sealed file that was
     expected, with the first and the last number.
     """
-    numbers: dict[tuple[Path, str, str, str], set[int]] = {}
+    said = {os.fspath(path): names for path, names in replaced.items() if names}
+    numbers: dict[tuple[str, str, str, str], set[int]] = {}
     for segment in kept:
-        key = (segment.path.parent, segment.attempt, segment.table, segment.writer)
+        key = (segment.folder, segment.attempt, segment.table, segment.writer)
         numbers.setdefault(key, set()).add(segment.number)
-        for name in replaced.get(segment.path, frozenset()):
+        for name in said.get(os.fspath(segment.file), ()):
             match = _SEGMENT.fullmatch(name)
             if match is not None:
-                other = (segment.path.parent, segment.attempt, match["table"], match["writer"])
+                other = (segment.folder, segment.attempt, match["table"], match["writer"])
                 numbers.setdefault(other, set()).add(int(match["number"]))
     missing = []
     for (folder, attempt, table, writer), present in sorted(numbers.items()):
@@ -285,7 +360,7 @@ def gaps(kept: Iterable[Segment], replaced: Mapping[Path, frozenset[str]]) -> li
         for number in sorted(present):
             if number > expected:
                 names = f"{expected:06d}" + (f"..{number - 1:06d}" if number - 1 > expected else "")
-                path = folder / f"{table}-{writer}-{names}.parquet"
+                path = Path(folder) / f"{table}-{writer}-{names}.parquet"
                 missing.append(Segment(path, attempt, kind, writer, expected))
             expected = number + 1
     return missing

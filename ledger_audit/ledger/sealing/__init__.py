@@ -13,7 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from ledger_audit.errors import UnreadableError, UsageError, VanishedError
-from ledger_audit.ledger import store
+from ledger_audit.ledger import index, store
 from ledger_audit.ledger.sealing.account import Live, Merged, SealedAttempt, Sealing
 from ledger_audit.ledger.sealing.alive import alive, alone
 from ledger_audit.ledger.sealing.examining import Examined, Place, examine, told_before
@@ -66,10 +66,11 @@ def seal(
     try:
         with alone(root):
             done = []
-            for folder in dict.fromkeys(one.path.parent for one in store.segments(root)):
+            for folder in map(Path, dict.fromkeys(one.folder for one in store.segments(root))):
                 tell(f"sealing {folder.name}")
                 sweep(folder)
                 done.append(_seal_attempt(folder, idle, most_bytes, small))
+                index.refresh(folder)
     except OSError as problem:
         raise UsageError(
             f"{root}: cannot be sealed: {problem}",

@@ -17,10 +17,11 @@ from ledger_audit.errors import UnreadableError
 from ledger_audit.ledger.sealing.alive import is_locked
 from ledger_audit.ledger.sealing.source import whole
 from ledger_audit.ledger.segment import encodings
+from ledger_audit.ledger.store import INDEX
 
 _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
 
-_LEFT = re.compile(r"\.(samples|events)-sealed-.+\.part")
+_LEFT = re.compile(rf"(\.(samples|events)-sealed-|{re.escape(INDEX)}\.).+\.part")
 
 
 def publish(
@@ -119,6 +120,6 @@ def remove(paths: Iterable[Path]) -> list[str]:
 
 
 def sweep(folder: Path) -> None:
-    """Remove what seals that were killed were about to write."""
+    """Remove what seals, and readers with an index, that were killed were about to write."""
     left = [path for path in sorted(folder.iterdir()) if _LEFT.fullmatch(path.name)]
     remove(path for path in left if not is_locked(path))
