@@ -129,15 +129,16 @@ def resets_positions(attempts: Iterable[Attempt], checkpoint_step: int) -> bool:
     return any(data.get("reset") for data in acts(attempts, checkpoint_step))
 
 
-def restarted(attempts: Sequence[Attempt], source: str | None, step: int) -> bool:
+def restarted(attempts: Sequence[Attempt], source: str | None, step: int, before: int) -> bool:
     """
-    Tell whether a source was deliberately reset, reshuffled or blended anew before a step.
+    Tell whether a source was deliberately reset, reshuffled or blended anew between two steps.
 
     Args:
         attempts: of the lineage, up to the one whose step it is: what was declared before its
             checkpoint does not excuse it.
         source: whose samples.
-        step: in question.
+        step: in which samples came again.
+        before: the last step in which any of them had been used.
     """
     since = attempts[-1].resumed_at or 0
     name = pl.DataFrame({"source": [source]}, schema={"source": pl.String()})
@@ -145,7 +146,8 @@ def restarted(attempts: Sequence[Attempt], source: str | None, step: int) -> boo
         bool(name.select(_of_sources(data).fill_null(value=False)).item())
         for attempt in attempts
         for at, data in attempt.declares
-        if (at is None or since <= at <= step) and any(data.get(kind) for kind in _REORDERING)
+        if (at is None or max(since, before) <= at <= step)
+        and any(data.get(kind) for kind in _REORDERING)
     )
 
 

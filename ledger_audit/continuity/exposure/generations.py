@@ -259,8 +259,8 @@ class _Looked:
         """Say what each step's repeats are."""
         chain = self.library.archive.source.lineage.chain
         is_declared = [
-            restarted(chain[: place + 1], self.row["source"], step)
-            for place, step in extra.select("place", "step").iter_rows()
+            restarted(chain[: place + 1], self.row["source"], step, latest)
+            for place, step, latest in extra.select("place", "step", "latest").iter_rows()
         ]
         in_tail = pl.col("step") == self.row["last_step"]
         tail = int(extra.filter(in_tail)["records"].sum())
