@@ -21,12 +21,13 @@ def library_of(ledger: Ledger, archive: Archive) -> Library:
     has_spans = whole.bounds("token_start") is not None
     has_positions = whole.bounds("position") is not None
 
+    def bounds() -> tuple[int, int] | None:
+        return whole.bounds("sample_id") if ledger.id_type.is_integer() else None
+
     def begin(memory: int, may_be_direct: bool) -> Bytes | Hashes:
-        bounds = None
-        if may_be_direct and ledger.id_type.is_integer():
-            bounds = whole.bounds("sample_id")
+        edges = bounds() if may_be_direct else None
         rows = sum(Search(ledger).size(attempt) for attempt in ledger.attempts)
-        return noting(bounds, rows, memory)
+        return noting(edges, rows, memory)
 
     def looked(
         seen: Seen | None,
@@ -43,6 +44,7 @@ def library_of(ledger: Ledger, archive: Archive) -> Library:
     return Library(
         archive=archive,
         id_type=ledger.id_type,
+        bounds=bounds,
         begin=begin,
         look=looked,
         hashed=hash_frame,

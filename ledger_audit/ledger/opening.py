@@ -193,8 +193,7 @@ def _open_native(
         with _acyclic():
             found = listed(roots)
         try:
-            with _acyclic():
-                _open_listed(found, parts)
+            _open_listed(found, parts)
         except (UnreadableError, FileNotFoundError):
             if look + 1 == store.LOOKS or all(segment.path.exists() for segment in found):
                 raise  # they are all there: what is wrong is in them
@@ -205,7 +204,7 @@ def _open_native(
 
 @contextmanager
 def _acyclic() -> Iterator[None]:
-    """Look for no cycles while millions of values without any are made: that would take longest."""
+    """Look for no cycles while millions of values without any are made: it would take longest."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -217,23 +216,26 @@ def _acyclic() -> Iterator[None]:
 
 def _open_listed(found: Sequence[store.Segment], parts: _Parts) -> None:
     sealed = [segment for segment in found if segment.is_sealed]
-    told = index.footers(sealed)
+    told = index.footers(sealed)  # footers are let go of as cycles only
     runs = told["run_id"].combine_chunks().dictionary_encode()
     said = zip((segment.attempt for segment in sealed), runs.indices.to_pylist(), strict=True)
     for attempt, place in set(said):
         if place is not None:
             parts.add_run(attempt, runs.dictionary[place].as_py())
     replaced = _replaced(sealed, told)
-    kept = store.counting(found, replaced)
-    store.check_replaced_once(kept, replaced)
-    for alike in _alike(kept, sealed, told):
+    with _acyclic():
+        kept = store.counting(found, replaced)
+        store.check_replaced_once(kept, replaced)
+        runs_alike = _alike(kept, sealed, told)
+        gaps = store.gaps(kept, replaced)
+    for alike in runs_alike:
         parts.files.append(sealed[alike[0]].path)  # it stands for all: there may be millions
         _plan_sealed([sealed[place] for place in alike], told.take(alike), parts)
     for segment in kept:
         if not segment.is_sealed:
             parts.files.append(segment.path)
             _open_segment(segment, parts)
-    for segment in store.gaps(kept, replaced):
+    for segment in gaps:
         parts.unread.append(Unread(str(segment.path), segment.attempt, None, None, "missing"))
 
 

@@ -19,6 +19,8 @@ from ledger_audit.ledger.schema import SAMPLE_ID
 BATCH = 1 << 18
 """Rows that are looked at at once."""
 
+_PLACE = ("rank", "step", "slot", "row", "seq")
+
 Work = Callable[[pl.DataFrame], None]
 """Takes a batch of records; several threads call it at once."""
 
@@ -89,10 +91,16 @@ class Whole:
         """Add up some steps: source, epoch, records, tokens (of those with spans), spans."""
         span = pl.col("token_end") - pl.col("token_start")
         rows = self.ledger.scanned_used(scan.attempt, scan.first, scan.last).filter(scan.where)
-        summed = rows.group_by("source", "epoch").agg(
-            pl.len().cast(pl.Int64).alias("records"),
-            span.sum().alias("tokens"),
-            span.count().cast(pl.Int64).alias("spans"),
+        # two files may hold the same rows
+        rows = rows.select("source", "epoch", SAMPLE_ID, *_PLACE, "token_start", "token_end")
+        summed = (
+            rows.unique()
+            .group_by("source", "epoch")
+            .agg(
+                pl.len().cast(pl.Int64).alias("records"),
+                span.sum().alias("tokens"),
+                span.count().cast(pl.Int64).alias("spans"),
+            )
         )
         return collect(summed, self.ledger.name, streams=True)
 

@@ -72,6 +72,8 @@ class Generation:
     """Uses that its samples still lack; null where nothing says how many there are."""
     declared: int
     """Of these, what was left out on purpose."""
+    voided: int
+    """Of these, samples that void tries used, and no update that is left."""
     dropped: int
     """Of these, what does not fill the last batch of a pass."""
     doubted: int
@@ -94,7 +96,8 @@ class Generation:
         """Uses that are missing, though the pass is over, and that nothing explains."""
         if self.missing is None or not self.is_over:
             return 0
-        return max(0, self.missing - self.declared - self.dropped - self.doubted)
+        excused = self.declared + self.voided + self.dropped + self.doubted
+        return max(0, self.missing - excused)
 
 
 @dataclass(frozen=True)

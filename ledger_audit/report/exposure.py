@@ -167,7 +167,7 @@ def _survival(report: Exposure) -> RenderableType:
 
 def _lost(report: Exposure) -> Iterator[tuple[str, str]]:
     """Say what each failure took back, which samples never came again, and shares that moved."""
-    for one in report.losses[-MOST_SHOWN:]:
+    for one in [each for each in report.losses if each.steps][-MOST_SHOWN:]:
         tokens = "" if one.tokens is None else f", {counted(one.tokens, 'token')}"
         spent = "" if one.seconds is None else f", {one.seconds:,.0f} s"
         yield (

@@ -248,7 +248,9 @@ def table(ledger: ManyFiles) -> Iterator[str]:
     yield "|---|---|---|---|---|---|---|"
     bare = listing = (0.0, 0.0, 0.0)
     for task in tasks(ledger):
-        found = run(task, [ledger.root, *map(ledger.folder, range(ledger.attempts))])
+        quiet = [ledger.root, *map(ledger.folder, range(ledger.attempts))]
+        times = 3 if task.name in (BARE, LISTING) else 1  # what others are compared with
+        found = min((run(task, quiet) for _ in range(times)), key=lambda one: one[1])
         if task.name == BARE:
             bare = found
         _, used, memory = (one - other for one, other in zip(found, bare, strict=True))

@@ -123,6 +123,7 @@ def _generation(epoch: int | None, first: int, last: int, size: int, records: in
         exposures=((1, records),) if is_over else (),
         missing=size - records,
         declared=0,
+        voided=0,
         dropped=0,
         doubted=0,
         unlisted=0 if is_over else None,

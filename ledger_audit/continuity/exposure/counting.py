@@ -18,6 +18,7 @@ from ledger_audit.continuity.exposure.legs import (
     wrong_digests,
 )
 from ledger_audit.continuity.exposure.library import Library, Seen
+from ledger_audit.continuity.frames import IS_USED
 from ledger_audit.continuity.tries import committed_twice
 from ledger_audit.continuity.unseen import SEEN, Stretch
 from ledger_audit.errors import TooLargeError
@@ -37,6 +38,9 @@ USED = {
 """What the attempt at a place of the lineage gave to a pass."""
 
 
+_SAMPLE = ["source", "epoch", "sample_id"]
+
+
 @dataclass(frozen=True)
 class Counted:
     """What the newest weights used."""
@@ -51,6 +55,8 @@ class Counted:
     """What is there of each attempt of the lineage."""
     relaunched: tuple[str, ...]
     """What shows that attempts are two launches under one label."""
+    void: pl.DataFrame
+    """source, epoch, sample_id: what void tries used, each once."""
     mismatched: tuple[str, ...]
     """Tries whose records do not have the digest that their commit tells."""
     largest: int
@@ -92,11 +98,13 @@ def _counted(
 ) -> Counted:
     """Count; where a step turns out to be odd on the way, once more with that known."""
     wrong: list[str] = []
+    void = [library.archive.source.none().select(_SAMPLE)]
     used, parts, twice, largest, every = [pl.DataFrame(schema=USED)], [], False, 0, []
     for nth, leg in enumerate(legs):
         is_told = tells(library, leg) and not asked.trusts_digests
         hashes = asked.hashes or is_told
-        counts, odd, sums = _look(library, seen, leg, hashes=hashes)
+        counts, odd, sums, thrown = _look(library, seen, leg, hashes=hashes)
+        void.append(thrown)
         every.append(counts)
         found = surplus(leg, counts)
         if len(found):
@@ -132,6 +140,7 @@ def _counted(
         totals.sort("source", "epoch", "place"),
         tuple(_stretches(library, parts)),
         tuple(dict.fromkeys(relaunched)),
+        pl.concat(void).unique(),
         tuple(wrong),
         largest,
     )
@@ -139,18 +148,20 @@ def _counted(
 
 def _look(
     library: Library, seen: Seen, leg: Leg, *, hashes: bool
-) -> tuple[pl.DataFrame, list[pl.DataFrame], pl.DataFrame]:
+) -> tuple[pl.DataFrame, list[pl.DataFrame], pl.DataFrame, pl.DataFrame]:
     """Let the records of a stretch pass by."""
     odd = [pl.DataFrame(schema=COUNTS)]
+    void = [library.archive.source.none().select(_SAMPLE)]
 
     def committed() -> Iterator[pl.DataFrame]:
         for records in looked_at(library, leg):
             odd.append(tried(records))
+            void.append(records.filter(~IS_USED).select(_SAMPLE).unique())
             yield committed_of(leg, records)
 
     looked = library.look(seen, leg.plain, committed(), hashes=hashes)
     place = pl.lit(leg.place, pl.Int64).alias("place")
-    return looked.counts, odd, looked.sums.select(place, *list(USED)[1:])
+    return looked.counts, odd, looked.sums.select(place, *list(USED)[1:]), pl.concat(void)
 
 
 def again(library: Library, counted: Counted) -> Seen:

@@ -147,9 +147,10 @@ class _Looked:
         reached = sum(min(uses, most) * count for uses, count in exposures) - strangers
         missing = None if size is None else max(0, size * most - reached)
         declared = 0 if missing is None else min(missing, self._left_out)
-        is_over = self._is_later or (missing is not None and missing <= declared)
-        declared = declared if is_over else 0
-        rest = (missing or 0) - declared if is_over else 0
+        voided = 0 if missing is None else min(missing - declared, self._voided)
+        is_over = self._is_later or (missing is not None and missing <= declared + voided)
+        declared, voided = (declared, voided) if is_over else (0, 0)
+        rest = (missing or 0) - declared - voided if is_over else 0
         repeats = tuple(self._repeats(size, is_over=is_over))
         is_padded = any(one.kind == "padding" for one in repeats)
         dropped, doubted = self._left(rest, size, is_padded=is_padded)
@@ -170,6 +171,7 @@ class _Looked:
             exposures=exposures,
             missing=missing,
             declared=declared,
+            voided=voided,
             dropped=dropped,
             doubted=doubted,
             unlisted=None if met is None else strangers,
@@ -201,6 +203,12 @@ class _Looked:
         source, epoch = self._key
         later = [row["epoch"] for row in self.rows if row["source"] == source]
         return epoch is not None and any(one is not None and one > epoch for one in later)
+
+    @property
+    def _voided(self) -> int:
+        """Count the samples of this pass that void tries alone used: they are no skip."""
+        ids = self._own(self.counted.void)["sample_id"]
+        return len(ids) - self.counted.seen.met(self._key, ids, 0).samples if len(ids) else 0
 
     @property
     def _left_out(self) -> int:

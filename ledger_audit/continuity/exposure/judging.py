@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+import polars as pl
+
 from ledger_audit.continuity.clauses import NOTHING_HOLDS
 from ledger_audit.continuity.contract import Contract
 from ledger_audit.continuity.exposure.counting import Counted
@@ -99,6 +101,7 @@ def _of_passes(whole: Whole) -> Iterator[Limit]:
             )
             yield limit("pass-too-large", text)
         yield from _of_documents(one)
+        yield from _outside(whole, one)
         is_whole = (
             whole.doubt.is_complete
             and not whole.doubt.places
@@ -132,6 +135,20 @@ def _of_documents(one: Generation) -> Iterator[Limit]:
             f"came, and {told_count(spans.late, 'document')} began late"
         )
         yield limit("tokens-never-used", text)
+
+
+def _outside(whole: Whole, one: Generation) -> Iterator[Limit]:
+    """Say that ids which begin with 0 go beyond the size: one may stand in another's place."""
+    bounds = whole.library.bounds()
+    is_only = len({each.source for each in whole.generations}) == 1
+    if bounds is None or one.size is None or one.unlisted is not None or not is_only:
+        return
+    if bounds[0] not in (0, 1) or bounds[1] <= one.size:
+        return
+    is_beyond = pl.col("sample_id") > one.size
+    if any(len(whole.library.lowest(leg.plain, is_beyond, 1)) for leg in whole.counted.legs):
+        text = f"ids reach {bounds[1]:,}, and {name_of(one)} is said to have {one.size:,} samples"
+        yield limit("id-outside-dataset", f"{text}: they were counted, not compared with a list")
 
 
 def _not_over(one: Generation) -> Limit:

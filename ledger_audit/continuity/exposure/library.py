@@ -88,6 +88,8 @@ class Library:
     archive: Archive
     id_type: pl.DataType
     """Integers or text."""
+    bounds: Callable[[], tuple[int, int] | None]
+    """→ the lowest and the highest id; null: ids are text, or there is none."""
     begin: Callable[[int, bool], Seen]
     """Bytes of memory, whether ids may have bytes of their own → nothing was used yet."""
     look: Look
