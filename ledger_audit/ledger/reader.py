@@ -228,9 +228,7 @@ def in_memory(name: str, samples: pl.DataFrame, events: pl.DataFrame) -> Ledger:
 
 def _stretch(parts: Sequence[Part], first_step: int, last_step: int | None) -> list[pl.LazyFrame]:
     """Give the files, and the rows in memory, that may hold a part of a stretch of steps."""
-    found = [
-        part.among(lambda one: one.bounds("step").may_hold(first_step, last_step)) for part in parts
-    ]
+    found = [part.stretch(first_step, last_step) for part in parts]
     return [frame for frame in found if frame is not None]
 
 
