@@ -39,7 +39,7 @@ def test_the_whole_run_benchmark_runs_on_a_tiny_ledger(tmp_path: Path) -> None:
     assert "" == "".join(line for line in ran.stderr.splitlines() if "round" not in line)
     assert 0 == ran.returncode
     rows = [line.split(" | ") for line in ran.stdout.splitlines() if line.startswith("| ")][1:]
-    assert 14 == len(rows)
+    assert 15 == len(rows)
     assert [] == [row[1:3] for row in rows if not row[2].replace(".", "").isdigit()]
 
 

@@ -1,11 +1,14 @@
 """Options in, exit code out: every way a run can end."""
 
 import contextlib
+import json
+import os
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from threading import Thread
 
 import pytest
 from conftest import FIXTURES, ROOT
@@ -218,3 +221,21 @@ def test_ids_cannot_steer_the_terminal(tmp_path: Path) -> None:
         assert all(one.isprintable() for line in ran.out.splitlines() for one in line)
     assert "\\x1b[31mred" in text.out
     assert "[bold]loud[/bold]" in text.out
+
+
+def test_a_report_replaces_no_link_and_no_pipe(tmp_path: Path) -> None:
+    """What a link leads to is written; into a pipe, or a device, the report is put as it is."""
+    target, link, pipe = (tmp_path / name for name in ("a.json", "link", "pipe"))
+    link.symlink_to(target)
+    os.mkfifo(pipe)
+    told: list[str] = []
+    reader = Thread(target=lambda: told.append(pipe.read_text()))
+    reader.start()
+
+    found = ledger_audit("diff", CLEAN, "--report", f"json={link}", "--report", f"json={pipe}")
+    reader.join(60)
+
+    assert found.code == 0
+    assert link.is_symlink()
+    assert pipe.is_fifo()
+    assert json.loads(target.read_text()) == json.loads(told[0])

@@ -87,12 +87,18 @@ def write_whole(path: Path, text: str) -> None:
     """
     Write a file whole or not at all: readers see the old one or the new one.
 
+    What a link leads to is written, not the link; a pipe or a device is written into as it is.
+
     Raises:
         UsageError: the folder is not there or cannot be written to.
     """
     import tempfile  # --help must not wait for it
 
     try:
+        path = Path(os.path.realpath(path))
+        if path.exists() and not path.is_file() and not path.is_dir():
+            path.write_text(text, encoding="utf-8")  # to put a file in its place would destroy it
+            return
         handle, part = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         try:
             with os.fdopen(handle, "w", encoding="utf-8") as file:

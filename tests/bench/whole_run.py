@@ -111,7 +111,9 @@ def ours(data: WholeData, question: str, memory: str) -> Iterator[tuple[str, lis
         yield "diff", ["diff", str(data.ledger("resumed"))]
     else:
         ledger = control if question == "clean" else str(data.ledger("faulty"))
-        yield "verify", ["verify", ledger, "--samples", str(data.records), *limit]
+        command = ["verify", ledger, "--samples", str(data.records), *limit]
+        yield "verify", command
+        yield "verify --trust-digests", [*command, "--trust-digests"]
 
 
 def asked_of(data: WholeData, question: str, memory: str) -> Asked:
