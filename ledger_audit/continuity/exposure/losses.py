@@ -148,10 +148,10 @@ def _uncommitted(library: Library, leg: Leg) -> Iterator[_Wasted]:
     if leg.left_out.is_empty():
         return
     plain = leg.left_out.filter(~leg.left_out.is_in(leg.odd.implode()))
-    every = pl.int_range(leg.first, leg.last + 1, eager=True)
-    if len(plain):
-        but = every.filter(~every.is_in(plain.implode()))
-        steps = Steps(leg.attempt.label, leg.first, leg.last, but)
+    first, last = plain.min(), plain.max()
+    if isinstance(first, int) and isinstance(last, int):
+        every = pl.int_range(first, last + 1, eager=True)
+        steps = Steps(leg.attempt.label, first, last, every.filter(~every.is_in(plain.implode())))
         yield from _read(library, steps, "uncommitted")
     odd = [
         one.filter(IS_USED, pl.col("step").is_in(leg.left_out.implode()))
