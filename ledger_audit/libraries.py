@@ -9,7 +9,6 @@ from ledger_audit.continuity.exposure.library import Library, Looked, Seen, Step
 from ledger_audit.ledger.counting import Tally, look
 from ledger_audit.ledger.reader import Ledger
 from ledger_audit.ledger.searching import Search
-from ledger_audit.ledger.tables import hash_frame
 from ledger_audit.ledger.uses import Bytes, Hashes
 from ledger_audit.ledger.uses import seen as noting
 from ledger_audit.ledger.whole import Scan, Whole
@@ -30,13 +29,13 @@ def library_of(ledger: Ledger, archive: Archive) -> Library:
         return noting(edges, rows, memory)
 
     def looked(
-        seen: Seen | None,
+        seen: Seen,
         steps: Steps,
         rows: Iterable[pl.DataFrame],
         *,
         hashes: bool,
     ) -> Looked:
-        assert seen is None or isinstance(seen, Bytes | Hashes)
+        assert isinstance(seen, Bytes | Hashes)
         tally = Tally(ledger.name, seen, has_spans, has_positions, hashes)
         look(whole, _scan(steps), rows, tally)
         return Looked(tally.counts(), tally.sums())
@@ -47,7 +46,6 @@ def library_of(ledger: Ledger, archive: Archive) -> Library:
         bounds=bounds,
         begin=begin,
         look=looked,
-        hashed=hash_frame,
         find=lambda steps, where: whole.records(_scan(steps), where),
         lowest=lambda steps, where, most: whole.lowest(_scan(steps), where, most),
         sums=lambda steps: whole.sums(_scan(steps)),

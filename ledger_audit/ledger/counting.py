@@ -56,8 +56,7 @@ class Tally:
 
     name: str
     """The ledger, for messages."""
-    seen: Seen | None
-    """Null: nobody asks which samples were used."""
+    seen: Seen
     has_spans: bool
     has_positions: bool
     hashes: bool = False
@@ -74,8 +73,7 @@ class Tally:
         place = [pl.col("position")] if self.has_positions else []
         whole = [pl.col(name) for name in DIGEST_COLUMNS if name not in _PASS]
         whole = whole if self.hashes else span
-        sample = pl.col("sample_id").alias("key") if self.seen is None else self.seen.key
-        key = [pl.col("rank"), pl.col("step"), pl.col(*_PASS), sample]
+        key = [pl.col("rank"), pl.col("step"), pl.col(*_PASS), self.seen.key]
         return [*key, *tokens, *whole, *place]
 
     def take(self, batch: pl.DataFrame) -> None:
@@ -84,8 +82,7 @@ class Tally:
         counts = _runs(batch, hash_frame(batch) if self.hashes else None)
         sums = []
         for of, part in _passes(batch):
-            if self.seen is not None:
-                self.seen.see(of, part)
+            self.seen.see(of, part)
             sums.append((*of, part.height, *_amounts(part), part["step"].min(), part["step"].max()))
         with self._lock:
             self._counts.append(counts)

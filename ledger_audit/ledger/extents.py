@@ -12,7 +12,8 @@ import numpy as np
 import polars as pl
 
 from ledger_audit.errors import UnreadableError
-from ledger_audit.ledger.parts import Group, Groups, Mask, Part, collect
+from ledger_audit.ledger.parts import Group, Groups, Mask, Part
+from ledger_audit.ledger.queries import collect
 from ledger_audit.ledger.schema import USED
 
 TRY_KINDS = ("commit", "void")

@@ -16,8 +16,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ledger_audit.errors import UnreadableError, VanishedError
-
 KINDS: Mapping[str, type] = {
     "rank": int,
     "step": int,
@@ -202,6 +200,14 @@ class Groups(Sequence[Group]):
         holds = told.high >= low if high is None else (told.high >= low) & (told.low <= high)
         return np.asarray(holds | ~told.is_known)
 
+    def range_of(self, column: str) -> tuple[int, int] | None:
+        """Say between which integers all values of a column lie; null: a footer does not say."""
+        told = self.columns[column]
+        held = (self.rows > 0) & ~self.is_null(column)
+        if not told.is_known[held].all() or not held.any():
+            return None
+        return int(told.low[held].min()), int(told.high[held].max())
+
     def __len__(self) -> int:
         return len(self.file_of)
 
@@ -226,7 +232,7 @@ class Part:
     def __init__(
         self,
         rows: pl.LazyFrame | None,
-        groups: Sequence[Group] | None = None,
+        groups: Groups | None = None,
         scan: Scan | None = None,
         dropped: Sequence[str] = (),
     ) -> None:
@@ -237,7 +243,7 @@ class Part:
         """All of the rows; of sealed files, not read yet."""
         if self._rows is None:
             assert self.scan is not None
-            assert isinstance(self.groups, Groups)
+            assert self.groups is not None
             self._rows = self.scan(self.groups.files)
         return self._rows
 
@@ -260,8 +266,8 @@ class Part:
 
     def stretch(self, first: int, last: int | None) -> pl.LazyFrame | None:
         """Give the files that may hold steps from `first` to `last` (null: to the end)."""
-        if not isinstance(self.groups, Groups) or self.scan is None:
-            return self.among(lambda group: group.bounds("step").may_hold(first, last))
+        if self.groups is None or self.scan is None:
+            return self.rows
         chosen = self.groups.may_hold("step", first, last)
         if chosen.all():
             return self.rows
@@ -381,16 +387,3 @@ def _bounds(meta: Any, place: int, rows: int, kind: type) -> Bounds:
     if type(low) is not kind or type(high) is not kind or low > high or nulls == rows:
         return _UNKNOWN
     return Bounds(low, high, nulls)
-
-
-def collect(frame: pl.LazyFrame, name: str, *, streams: bool = False) -> pl.DataFrame:
-    """Run a query; whatever a file turns out to hold is the input's fault, and says so."""
-    try:
-        return frame.collect(engine="streaming" if streams else "auto")
-    except FileNotFoundError as problem:
-        raise VanishedError.of(f"{name}: {problem}") from problem
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as problem:
-        raise UnreadableError(
-            f"{name}: cannot be read: {problem}",
-            hint="check the file that the message names, and the types of its columns",
-        ) from problem

@@ -12,7 +12,8 @@ import polars as pl
 
 from ledger_audit.errors import UnreadableError
 from ledger_audit.ledger import extents
-from ledger_audit.ledger.parts import Part, collect
+from ledger_audit.ledger.parts import Part
+from ledger_audit.ledger.queries import collect
 from ledger_audit.ledger.schema import SAMPLE_ID
 from ledger_audit.ledger.streams import streams_of
 from ledger_audit.ledger.tables import events_schema, samples_schema

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from ledger_audit.errors import UnreadableError
-from ledger_audit.ledger.parts import collect
+from ledger_audit.ledger.queries import collect
 from ledger_audit.ledger.reader import Ledger
 from ledger_audit.ledger.schema import SAMPLE_ID
 
@@ -37,7 +37,7 @@ class Search:
         count = 0
         for part in self.ledger._samples.get(attempt, ()):
             if part.groups is not None:
-                count += sum(group.rows for group in part.groups)
+                count += int(part.groups.rows.sum())
             else:
                 count += int(collect(part.rows.select(pl.len()), self.ledger.name).item())
         return count

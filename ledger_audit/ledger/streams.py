@@ -4,7 +4,8 @@ from collections.abc import Iterable
 
 import polars as pl
 
-from ledger_audit.ledger.parts import Group, Part, collect
+from ledger_audit.ledger.parts import Group, Part
+from ledger_audit.ledger.queries import collect
 
 
 def streams_of(parts: Iterable[Part], name: str) -> frozenset[tuple[str | None, str | None]]:

@@ -12,7 +12,8 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from ledger_audit.ledger.parts import Part, collect
+from ledger_audit.ledger.parts import Part
+from ledger_audit.ledger.queries import collect
 from ledger_audit.ledger.reader import Ledger
 from ledger_audit.ledger.schema import SAMPLE_ID, USED
 from ledger_audit.ledger.searching import Search

@@ -41,28 +41,13 @@ class Met:
 
 
 class Seen(Protocol):
-    """What was used; a batch has the column `key`."""
+    """What notes uses; a batch has the column `key`."""
 
     key: pl.Expr
     """Gives the column `key` from the `samples` table."""
 
     def see(self, of: Pass, batch: pl.DataFrame) -> None:
         """Note the uses of samples of one pass; several threads may do so at once."""
-
-    def is_clean(self, records: int) -> bool:
-        """Tell whether so many noted uses were all of different samples."""
-
-    def again(self) -> "Seen | None":
-        """Give what must see all uses once more before any can be suspected; null: nothing."""
-
-    def suspects(self, records: int, most: int) -> Iterator[pl.Expr]:
-        """Give conditions on so many records, each met by some `most`, that all repeats meet."""
-
-    def met(self, of: Pass, listed: pl.Series, most: int) -> Met:
-        """Compare the uses of a pass with a list of ids, each once; `most` examples."""
-
-    def close(self) -> None:
-        """Let go of what was kept."""
 
 
 class Bytes:
@@ -167,7 +152,6 @@ class Hashes:
             buckets *= 2
         self._open = ExitStack()
         self._keys = self._open.enter_context(Keys(buckets))
-        self._buckets = buckets
 
     def see(self, of: Pass, batch: pl.DataFrame) -> None:  # noqa: ARG002  # the key tells it
         """Note the uses of samples."""

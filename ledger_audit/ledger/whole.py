@@ -4,20 +4,18 @@ Reads all records of a ledger once, a batch at a time: what is kept is what the 
 Whole files are shared out among threads, and only the columns that a question needs are read.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+import numpy as np
 import polars as pl
 
-from ledger_audit.errors import UnreadableError, VanishedError
 from ledger_audit.ledger.extents import used
-from ledger_audit.ledger.parts import Part, collect
+from ledger_audit.ledger.parts import Part
+from ledger_audit.ledger.queries import batches, collect
 from ledger_audit.ledger.reader import Ledger
 from ledger_audit.ledger.schema import SAMPLE_ID
-
-BATCH = 1 << 18
-"""Rows that are looked at at once."""
 
 _PLACE = ("rank", "step", "slot", "row", "seq")
 
@@ -31,8 +29,7 @@ class Scan:
 
     attempt: str
     first: int
-    last: int | None
-    """Null: to the end."""
+    last: int
     but: pl.Series
     """Steps among them that are left out."""
 
@@ -40,7 +37,7 @@ class Scan:
     def where(self) -> pl.Expr:
         """Tell the records of these steps."""
         step = pl.col("step")
-        within = step >= self.first if self.last is None else step.is_between(self.first, self.last)
+        within = step.is_between(self.first, self.last)
         return within & ~step.is_in(self.but.implode()) if len(self.but) else within
 
 
@@ -73,7 +70,8 @@ class Whole:
                     work(batch)
 
         threads = pl.thread_pool_size()
-        frames = [frame for part in self._parts(scan) for frame in _shares(part, threads)]
+        parts = self.ledger._samples.get(scan.attempt, ())
+        frames = [frame for part in parts for frame in _shares(part, scan, threads)]
         if len(frames) < 2 or threads < 2:
             for frame in frames:
                 one(frame)
@@ -159,62 +157,33 @@ class Whole:
     def rows(self) -> int:
         """Count the rows of sealed files, as their footers do; what is in memory is not counted."""
         return sum(
-            group.rows
+            int(part.groups.rows.sum())
             for parts in self.ledger._samples.values()
             for part in parts
-            for group in part.groups or ()
+            if part.groups is not None
         )
-
-    def _parts(self, scan: Scan) -> Iterator[Part]:
-        """Give the files that may hold records of some steps, and the rows in memory."""
-        for part in self.ledger._samples.get(scan.attempt, ()):
-            if part.groups is None:
-                yield part
-                continue
-            kept = [g for g in part.groups if g.bounds("step").may_hold(scan.first, scan.last)]
-            paths = {group.path for group in kept}
-            groups = tuple(group for group in part.groups if group.path in paths)
-            if groups:
-                yield Part(part.rows, groups, part.scan)
 
     def _bounds(self, part: Part, column: str) -> tuple[int, int] | None:
-        held = [one for one in part.groups or () if one.rows and not one.is_null(column)]
-        groups = [one.bounds(column) for one in held]
-        if part.groups is None or any(one.low is None for one in groups):
-            edges = part.rows.select(low=pl.col(column).min(), high=pl.col(column).max())
-            low, high = collect(edges, self.ledger.name, streams=True).row(0)
-            return None if low is None else (low, high)
-        if not groups:
-            return None
-        return min(one.low for one in groups), max(one.high for one in groups)
+        if part.groups is not None:
+            found = part.groups.range_of(column)
+            if found is not None or part.groups.is_null(column).all():
+                return found
+        edges = part.rows.select(low=pl.col(column).min(), high=pl.col(column).max())
+        low, high = collect(edges, self.ledger.name, streams=True).row(0)
+        return None if low is None else (low, high)
 
 
-def _shares(part: Part, count: int) -> list[pl.LazyFrame]:
-    """Share the files of a part out into as many frames of about as many rows."""
-    if part.groups is None or part.scan is None:
+def _shares(part: Part, scan: Scan, count: int) -> list[pl.LazyFrame]:
+    """Share the files that may hold some steps out into as many frames of about as many rows."""
+    groups = part.groups
+    if groups is None or part.scan is None:
         return [part.rows]
-    sizes: dict[object, int] = {}
-    for group in part.groups:
-        sizes[group.path] = sizes.get(group.path, 0) + group.rows
-    shares: list[list[object]] = [[] for _ in range(count)]
-    filled = [0] * count
-    for path, rows in sorted(sizes.items(), key=lambda one: -one[1]):
+    chosen = np.unique(groups.file_of[groups.may_hold("step", scan.first, scan.last)])
+    sizes = np.bincount(groups.file_of, weights=groups.rows, minlength=len(groups.files))
+    shares: list[list[str]] = [[] for _ in range(count)]
+    filled = [0.0] * count
+    for file in sorted(chosen.tolist(), key=lambda one: -sizes[one]):
         least = filled.index(min(filled))
-        shares[least].append(path)
-        filled[least] += rows
-    return [part.scan(paths) for paths in shares if paths]  # type: ignore[arg-type]  # they are paths
-
-
-def batches(rows: pl.LazyFrame, name: str) -> Iterator[pl.DataFrame]:
-    """Run a query a batch at a time; whatever a file turns out to hold is the input's fault."""
-    try:
-        yield from rows.collect_batches(
-            chunk_size=BATCH, maintain_order=False, engine="streaming", lazy=True
-        )
-    except FileNotFoundError as problem:
-        raise VanishedError.of(f"{name}: {problem}") from problem
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as problem:
-        raise UnreadableError(
-            f"{name}: cannot be read: {problem}",
-            hint="check the file that the message names, and the types of its columns",
-        ) from problem
+        shares[least].append(groups.files[file])
+        filled[least] += sizes[file]
+    return [part.scan(files) for files in shares if files]

@@ -107,7 +107,7 @@ class Reading:
     columns: Mapping[str, str] = field(default_factory=dict)
     """Our column name → theirs, in foreign logs."""
     trusts_digests: bool = False
-    """Of `gate`: what commits tell is taken for what was used."""
+    """Of `gate` and `verify`: what commits tell is taken for what was used."""
     memory: int = MEMORY
     """Bytes for counting; what is told does not depend on it."""
     awaited: int | None = None

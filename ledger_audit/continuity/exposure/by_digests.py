@@ -5,7 +5,7 @@ A sum is evidence for equality and no defence against forgery; it is asked for, 
 is left where writers did not keep their records.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import polars as pl
 
@@ -31,13 +31,14 @@ def passes_by_digest(library: Library, manifest: pl.DataFrame) -> tuple[Generati
         Each whole pass, and what follows the last; null where a commit tells no digest, a pass
         does not end with a step, or its digest is another: then the records are to be counted.
     """
+    hashed = library.archive.source.hashed
     steps = _steps(library)
     size = manifest.height
-    if steps is None or not size or steps.is_empty():
+    if hashed is None or steps is None or not size or steps.is_empty():
         return None
     found: list[Generation] = []
     records, digest, first = 0, 0, int(steps["step"][0])
-    expected = _Expected(library, manifest)
+    expected = _Expected(hashed, manifest)
     for step, samples, summed in steps.iter_rows():
         records, digest = records + samples, (digest + summed) % _ALL
         if records < size:
@@ -83,8 +84,8 @@ def _steps(library: Library) -> pl.DataFrame | None:
 class _Expected:
     """The digests that a pass over the manifest has, by the epoch that its records name."""
 
-    def __init__(self, library: Library, manifest: pl.DataFrame) -> None:
-        self._library, self._manifest = library, manifest
+    def __init__(self, hashed: Callable[[pl.DataFrame], pl.Series], manifest: pl.DataFrame) -> None:
+        self._hashed, self._manifest = hashed, manifest
         self._known: dict[int | None, int] = {}
 
     def epoch_of(self, digest: int, nth: int) -> int | str | None:
@@ -102,8 +103,7 @@ class _Expected:
     def _sums(self, epoch: int | None) -> Iterator[int]:
         for start in range(0, self._manifest.height, ROWS_AT_ONCE):
             rows = self._manifest.slice(start, ROWS_AT_ONCE)
-            hashes = self._library.hashed(rows.with_columns(epoch=pl.lit(epoch, pl.Int32)))
-            yield int(hashes.sum())
+            yield int(self._hashed(rows.with_columns(epoch=pl.lit(epoch, pl.Int32))).sum())
 
 
 def _generation(epoch: int | None, first: int, last: int, size: int, records: int) -> Generation:

@@ -11,7 +11,7 @@ from ledger_audit.continuity.contract import Contract
 from ledger_audit.continuity.declared import named_ids, restarted, skipped_places
 from ledger_audit.continuity.epochs import Recipe, recipe_of
 from ledger_audit.continuity.exposure.counting import Counted
-from ledger_audit.continuity.exposure.library import PASS, Library
+from ledger_audit.continuity.exposure.library import PASS, Library, is_of
 from ledger_audit.continuity.exposure.promised import (
     Promised,
     check_sources,
@@ -191,11 +191,7 @@ class _Looked:
         return self.row["source"], self.row["epoch"]
 
     def _own(self, rows: pl.DataFrame) -> pl.DataFrame:
-        source, epoch = self._key
-        return rows.filter(
-            pl.col("source").eq_missing(pl.lit(source, pl.String)),
-            pl.col("epoch").eq_missing(pl.lit(epoch, pl.Int32)),
-        )
+        return rows.filter(is_of(*self._key))
 
     @property
     def _is_later(self) -> bool:

@@ -14,6 +14,13 @@ Pass = tuple[str | None, int | None]
 PASS = ["source", "epoch"]
 
 
+def is_of(source: str | None, epoch: int | None) -> pl.Expr:
+    """Tell whether a record is of one pass; null is a label like any other."""
+    return pl.col("source").eq_missing(pl.lit(source, pl.String)) & pl.col("epoch").eq_missing(
+        pl.lit(epoch, pl.Int32)
+    )
+
+
 class Met(Protocol):
     """One pass beside a list of its samples."""
 
@@ -76,7 +83,7 @@ class Look(Protocol):
     """Reads once."""
 
     def __call__(
-        self, seen: Seen | None, steps: Steps, rows: Iterable[pl.DataFrame], *, hashes: bool
+        self, seen: Seen, steps: Steps, rows: Iterable[pl.DataFrame], *, hashes: bool
     ) -> Looked:
         """Note the uses of some steps, and of SAMPLES that are handed in; hash them if asked."""
 
@@ -94,8 +101,6 @@ class Library:
     """Bytes of memory, whether ids may have bytes of their own → nothing was used yet."""
     look: Look
     """Lets the records of some steps pass by."""
-    hashed: Callable[[pl.DataFrame], pl.Series]
-    """RECORDS → the hash of each, of which commits tell the sum."""
     find: Callable[[Steps, pl.Expr], pl.DataFrame]
     """Steps, a condition → SAMPLES of these steps that fulfil it."""
     lowest: Callable[[Steps, pl.Expr, int], pl.Series]

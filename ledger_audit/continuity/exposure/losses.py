@@ -3,12 +3,13 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import polars as pl
 
 from ledger_audit.continuity.exposure.counting import Counted
 from ledger_audit.continuity.exposure.legs import Leg, looked_at
-from ledger_audit.continuity.exposure.library import PASS, Library, Steps
+from ledger_audit.continuity.exposure.library import PASS, Library, Steps, is_of
 from ledger_audit.continuity.frames import IS_USED
 from ledger_audit.continuity.lineage import Attempt, age
 from ledger_audit.model.exposure import Fate, Loss, Share, Survival, Unused
@@ -186,11 +187,8 @@ def _ids(rows: pl.DataFrame) -> pl.DataFrame:
     return rows.select(*PASS, "sample_id").unique()
 
 
-def _of_pass(ids: pl.DataFrame, row: Mapping[str, object]) -> pl.Series:
-    own = pl.col("source").eq_missing(pl.lit(row["source"], pl.String)) & pl.col(
-        "epoch"
-    ).eq_missing(pl.lit(row["epoch"], pl.Int32))
-    return ids.filter(own)["sample_id"]
+def _of_pass(ids: pl.DataFrame, row: Mapping[str, Any]) -> pl.Series:
+    return ids.filter(is_of(row["source"], row["epoch"]))["sample_id"]
 
 
 def _tokens(sums: pl.DataFrame) -> int | None:

@@ -6,7 +6,7 @@ import polars as pl
 
 from ledger_audit.continuity.exposure.counting import Counted
 from ledger_audit.continuity.exposure.legs import committed_of, looked_at
-from ledger_audit.continuity.exposure.library import Library
+from ledger_audit.continuity.exposure.library import Library, is_of
 from ledger_audit.continuity.exposure.promised import Promised, listed_of
 from ledger_audit.continuity.findings import MAX_EXAMPLES
 from ledger_audit.model.exposure import Generation
@@ -32,10 +32,7 @@ def _strangers(
 ) -> tuple[str, ...]:
     listed = listed_of(promised, of.source)
     assert listed is not None
-    own = pl.col("source").eq_missing(pl.lit(of.source, pl.String)) & pl.col("epoch").eq_missing(
-        pl.lit(of.epoch, pl.Int32)
-    )
-    is_stranger = own & ~pl.col("sample_id").is_in(listed.implode())
+    is_stranger = is_of(of.source, of.epoch) & ~pl.col("sample_id").is_in(listed.implode())
     found = [pl.Series([], dtype=library.id_type)]
     for leg in counted.legs:
         found.append(library.lowest(leg.plain, is_stranger, MAX_EXAMPLES))

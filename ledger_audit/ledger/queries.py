@@ -1,0 +1,39 @@
+"""Runs queries: whatever a file turns out to hold is the input's fault, and says so."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import polars as pl
+
+from ledger_audit.errors import UnreadableError, VanishedError
+
+BATCH = 1 << 18
+"""Rows that are looked at at once."""
+
+
+def collect(frame: pl.LazyFrame, name: str, *, streams: bool = False) -> pl.DataFrame:
+    """Run a query; whatever a file turns out to hold is the input's fault, and says so."""
+    with readable(name):
+        return frame.collect(engine="streaming" if streams else "auto")
+
+
+@contextmanager
+def readable(name: str) -> Iterator[None]:
+    """Let what goes wrong in a query be said of the ledger that it reads."""
+    try:
+        yield
+    except FileNotFoundError as problem:
+        raise VanishedError.of(f"{name}: {problem}") from problem
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as problem:
+        raise UnreadableError(
+            f"{name}: cannot be read: {problem}",
+            hint="check the file that the message names, and the types of its columns",
+        ) from problem
+
+
+def batches(rows: pl.LazyFrame, name: str) -> Iterator[pl.DataFrame]:
+    """Run a query a batch at a time; whatever a file turns out to hold is the input's fault."""
+    with readable(name):
+        yield from rows.collect_batches(
+            chunk_size=BATCH, maintain_order=False, engine="streaming", lazy=True
+        )
