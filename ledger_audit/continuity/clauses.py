@@ -4,7 +4,7 @@ Turns what was found into a verdict, clause by clause.
 `broken` beats `unproven` beats `continuous`; what is not proven by evidence is never continuous.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ledger_audit.continuity.contract import Contract
@@ -102,25 +102,36 @@ def judge(contract: Contract, evidence: Evidence) -> tuple[Clause, ...]:
     """Judge every clause of the contract."""
     replayed = evidence.resumed[Resumed.REPLAYED]
     tolerance = Tolerance(contract, replayed, evidence.replayed_steps, evidence.ranks)
-    limits = [one for one in evidence.limits if not one.is_waived]
-    nothing_holds = [one for one in limits if one.code in NOTHING_HOLDS]
     clauses = []
     for name in clauses_of(contract, is_resume=evidence.is_resume):
         faults = _faults(name, contract, evidence, tolerance)
-        blocking = [one for one in limits if name in one.blocks]
         remarks = evidence.remarks.get(name, ())
         waived = [one for one in evidence.limits if one.is_waived and name in one.blocks]
-        if nothing_holds:
-            clauses.append(Clause(name, Verdict.UNPROVEN, nothing_holds[0].text))
-        elif faults.broken:
-            clauses.append(Clause(name, Verdict.BROKEN, "; ".join(faults.broken)))
-        elif blocking:
-            clauses.append(Clause(name, Verdict.UNPROVEN, blocking[0].text))
-        else:
-            clauses.append(
-                Clause(name, Verdict.CONTINUOUS, _fine([*faults.allowed, *remarks], waived))
-            )
+        fine = _fine([*faults.allowed, *remarks], waived)
+        clauses.append(decided(name, faults.broken, evidence.limits, fine))
     return tuple(clauses)
+
+
+def decided(name: ClauseName, broken: Sequence[str], limits: Sequence[Limit], fine: str) -> Clause:
+    """
+    Decide one clause: what may be wrong with the ledger itself comes first, then what was found.
+
+    Args:
+        name: of the clause.
+        broken: what breaks it.
+        limits: what cannot be known; waived ones block nothing.
+        fine: what to say where neither breaks nor blocks it.
+    """
+    standing = [one for one in limits if not one.is_waived]
+    nothing_holds = [one for one in standing if one.code in NOTHING_HOLDS]
+    blocking = [one for one in standing if name in one.blocks]
+    if nothing_holds:
+        return Clause(name, Verdict.UNPROVEN, nothing_holds[0].text)
+    if broken:
+        return Clause(name, Verdict.BROKEN, "; ".join(broken))
+    if blocking:
+        return Clause(name, Verdict.UNPROVEN, blocking[0].text)
+    return Clause(name, Verdict.CONTINUOUS, fine)
 
 
 def _fine(allowed: list[str], waived: list[Limit]) -> str:

@@ -1,6 +1,6 @@
 """Says what cannot be known about one resume, from the windows and what happened in them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import polars as pl
 
@@ -73,6 +73,24 @@ def limits_of_attempts(
     return found
 
 
+def digest_mismatch(wrong: Sequence[str]) -> list[Limit]:
+    """Say that tries have another digest than their commit tells, if there are any."""
+    if not wrong:
+        return []
+    tries = "1 try" if len(wrong) == 1 else f"{len(wrong):,} tries"
+    text = f"records of {tries} have another digest than was committed: {wrong[0]}"
+    return [limit("digest-mismatch", text)]
+
+
+def commits_assumed() -> Limit:
+    """Say what is taken for committed where no event says it."""
+    text = (
+        "the ledger has no commit event: what every rank reached counts as committed, "
+        "except the last step of an attempt without an end"
+    )
+    return limit("commits-assumed", text)
+
+
 def _of_windows(facts: Facts, positions: Positions | None) -> list[Limit]:
     windows = facts.known.windows
     found = []
@@ -90,11 +108,7 @@ def _of_windows(facts: Facts, positions: Positions | None) -> list[Limit]:
     if positions is not None and 0 < (positions.holes or 0) <= positions.lost:
         text = f"{counted(positions.holes or 0, 'position')} not seen may be in what is missing"
         found.append(limit("undecided", text))
-    wrong = [one for side in windows.sides for one in side.mismatched]
-    if wrong:
-        tries = "1 try" if len(wrong) == 1 else f"{len(wrong):,} tries"
-        text = f"records of {tries} have another digest than was committed: {wrong[0]}"
-        found.append(limit("digest-mismatch", text))
+    found += digest_mismatch([one for side in windows.sides for one in side.mismatched])
     torn = dict.fromkeys((*windows.committed.torn, *windows.resumed.torn))
     found += [
         limit("unread-segment", f"{file} is missing or torn, and a window needs it")
@@ -230,11 +244,7 @@ def _of_identity(facts: Facts, around: Circumstances) -> list[Limit]:
     known = facts.known
     found = []
     if not around.has_commits:
-        text = (
-            "the ledger has no commit event: what every rank reached counts as committed, "
-            "except the last step of an attempt without an end"
-        )
-        found.append(limit("commits-assumed", text))
+        found.append(commits_assumed())
     if known.left_out:
         text = f"{', '.join(known.left_out)} is not logged in every window and was not compared"
         found.append(limit("column-left-out", text))

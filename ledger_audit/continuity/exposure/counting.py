@@ -1,12 +1,11 @@
 """Lets every record of the newest weights pass by once, and finds out what each pass came to."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 
 import polars as pl
 
 from ledger_audit.continuity.exposure.legs import (
-    COUNTS,
     Leg,
     committed_of,
     legs_of,
@@ -19,7 +18,7 @@ from ledger_audit.continuity.exposure.legs import (
 )
 from ledger_audit.continuity.exposure.library import Library, Seen
 from ledger_audit.continuity.frames import IS_USED
-from ledger_audit.continuity.tries import committed_twice
+from ledger_audit.continuity.tries import committed_twice, mismatches
 from ledger_audit.continuity.unseen import SEEN, Stretch
 from ledger_audit.errors import TooLargeError
 
@@ -102,9 +101,9 @@ def _counted(
     used, parts, twice, largest, every = [pl.DataFrame(schema=USED)], [], False, 0, []
     for nth, leg in enumerate(legs):
         is_told = tells(library, leg) and not asked.trusts_digests
-        hashes = asked.hashes or is_told
-        counts, odd, sums, thrown = _look(library, seen, leg, hashes=hashes)
-        void.append(thrown)
+        hashed = library.archive.source.hashed if is_told else None
+        counts, odd, sums = _look(library, seen, leg, hashed, hashes=asked.hashes or is_told)
+        void += odd.void
         every.append(counts)
         found = surplus(leg, counts)
         if len(found):
@@ -112,8 +111,8 @@ def _counted(
         used.append(sums)
         most = counts.group_by("step").agg(pl.col("n").sum())["n"].max()
         largest = max(largest, most if isinstance(most, int) else 0)
-        parts.append((leg, seen_of(library, leg, counts, odd)))
-        wrong += wrong_digests(library, leg, counts) if is_told else []
+        parts.append((leg, seen_of(library, leg, counts, odd.tried)))
+        wrong += [*wrong_digests(leg, counts), *odd.wrong] if is_told else []
     if twice:
         seen.close()
         seen = library.begin(asked.memory, may_be_direct)
@@ -146,22 +145,37 @@ def _counted(
     )
 
 
+@dataclass(frozen=True)
+class _Odd:
+    """What the records of odd steps told when they passed by."""
+
+    tried: list[pl.DataFrame] = field(default_factory=list)
+    void: list[pl.DataFrame] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)
+
+
 def _look(
-    library: Library, seen: Seen, leg: Leg, *, hashes: bool
-) -> tuple[pl.DataFrame, list[pl.DataFrame], pl.DataFrame, pl.DataFrame]:
-    """Let the records of a stretch pass by."""
-    odd = [pl.DataFrame(schema=COUNTS)]
-    void = [library.archive.source.none().select(_SAMPLE)]
+    library: Library,
+    seen: Seen,
+    leg: Leg,
+    hashed: Callable[[pl.DataFrame], pl.Series] | None,
+    *,
+    hashes: bool,
+) -> tuple[pl.DataFrame, _Odd, pl.DataFrame]:
+    """Let the records of a stretch pass by; `hashed` compares odd ones with their digests."""
+    odd = _Odd()
 
     def committed() -> Iterator[pl.DataFrame]:
         for records in looked_at(library, leg):
-            odd.append(tried(records))
-            void.append(records.filter(~IS_USED).select(_SAMPLE).unique())
+            odd.tried.append(tried(records))
+            odd.void.append(records.filter(~IS_USED).select(_SAMPLE).unique())
+            if hashed is not None:
+                odd.wrong.extend(mismatches(records, leg.tries, leg.attempt.label, hashed))
             yield committed_of(leg, records)
 
     looked = library.look(seen, leg.plain, committed(), hashes=hashes)
     place = pl.lit(leg.place, pl.Int64).alias("place")
-    return looked.counts, odd, looked.sums.select(place, *list(USED)[1:]), pl.concat(void)
+    return looked.counts, odd, looked.sums.select(place, *list(USED)[1:])
 
 
 def again(library: Library, counted: Counted) -> Seen:

@@ -5,16 +5,20 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from ledger_audit.continuity.clauses import NOTHING_HOLDS
+from ledger_audit.continuity.clauses import decided
 from ledger_audit.continuity.contract import Contract
 from ledger_audit.continuity.exposure.counting import Counted
 from ledger_audit.continuity.exposure.generations import Doubt
 from ledger_audit.continuity.exposure.library import Library
 from ledger_audit.continuity.limit_codes import limit
-from ledger_audit.continuity.limits import limits_of_attempts
+from ledger_audit.continuity.limits import (
+    commits_assumed,
+    digest_mismatch,
+    limits_of_attempts,
+)
 from ledger_audit.continuity.tolerance import Tolerance
 from ledger_audit.continuity.unseen import unseen_of
-from ledger_audit.model import Amount, Clause, ClauseName, Limit, Verdict
+from ledger_audit.model import Amount, Clause, ClauseName, Limit
 from ledger_audit.model.exposure import Generation, Holes
 from ledger_audit.printable import counted as told_count
 from ledger_audit.printable import quoted
@@ -55,18 +59,11 @@ def limits_of(whole: Whole) -> tuple[Limit, ...]:
     chain = source.lineage.chain
     found = limits_of_attempts(chain, whole.counted.relaunched, resumed=chain[1:])
     found += whole.unseen
-    if wrong := whole.counted.mismatched:
-        tries = "1 try" if len(wrong) == 1 else f"{len(wrong):,} tries"
-        text = f"records of {tries} have another digest than was committed: {wrong[0]}"
-        found.append(limit("digest-mismatch", text))
+    found += digest_mismatch(whole.counted.mismatched)
     if not whole.counted.records:
         found.append(limit("nothing-used", "no update of the newest weights has a record"))
     if not source.has_commits:
-        text = (
-            "the ledger has no commit event: what every rank reached counts as committed, "
-            "except the last step of an attempt without an end"
-        )
-        found.append(limit("commits-assumed", text))
+        found.append(commits_assumed())
     found += _of_labels(whole)
     found += _of_passes(whole)
     return tuple(sorted(dict.fromkeys(found), key=lambda one: not one.blocks))
@@ -183,20 +180,11 @@ def _judged(
     faults: Mapping[ClauseName, list[tuple[str, str | None]]], limits: tuple[Limit, ...]
 ) -> tuple[Clause, ...]:
     """Judge each clause by what was found, each with its excuse, and by what is not known."""
-    nothing_holds = [one for one in limits if one.code in NOTHING_HOLDS and not one.is_waived]
     clauses = []
     for name, found in faults.items():
         broken = [text for text, excuse in found if excuse is None]
         allowed = [f"{text}, allowed: {excuse}" for text, excuse in found if excuse is not None]
-        blocking = [one for one in limits if name in one.blocks and not one.is_waived]
-        if nothing_holds:
-            clauses.append(Clause(name, Verdict.UNPROVEN, nothing_holds[0].text))
-        elif broken:
-            clauses.append(Clause(name, Verdict.BROKEN, "; ".join(broken)))
-        elif blocking:
-            clauses.append(Clause(name, Verdict.UNPROVEN, blocking[0].text))
-        else:
-            clauses.append(Clause(name, Verdict.CONTINUOUS, "; ".join(allowed) or _right(name)))
+        clauses.append(decided(name, broken, limits, "; ".join(allowed) or _right(name)))
     return tuple(clauses)
 
 
@@ -210,12 +198,12 @@ def _of_promise(whole: Whole, contract: Contract) -> Iterator[tuple[str, str | N
     """Give what breaks the promise, each with its excuse; null: there is none."""
     resumes = max(1, len(whole.library.archive.source.lineage.chain) - 1)
     newest = whole.library.archive.source.lineage.chain[-1]
+    tolerance = Tolerance(contract, ranks=resumes * (len(newest.everyone) or 1))
     for one in whole.generations:
         name = name_of(one)
         if one.repeated:
             text = f"{told_count(one.repeated, 'record')} of {name} used samples again"
             yield text, _excuse_of_repeats(one, contract)
-        tolerance = Tolerance(contract, ranks=resumes * (len(newest.everyone) or 1))
         if one.skipped:
             text = f"{told_count(one.skipped, 'use')} of {name} never came, and it is over"
             yield text, tolerance.skip(one.skipped, None)
@@ -228,12 +216,7 @@ def _of_promise(whole: Whole, contract: Contract) -> Iterator[tuple[str, str | N
     holes = whole.holes
     if holes is not None and holes.count and whole.doubt.is_complete:
         text = f"{told_count(holes.count, 'place')} of the stream before {holes.last:,} never came"
-        yield (
-            text,
-            Tolerance(contract, ranks=resumes * (len(newest.everyone) or 1)).skip(
-                holes.count, None
-            ),
-        )
+        yield text, tolerance.skip(holes.count, None)
 
 
 def _tail(whole: Whole, one: Generation) -> float:

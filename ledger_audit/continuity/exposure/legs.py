@@ -13,7 +13,7 @@ import polars as pl
 from ledger_audit.continuity.exposure.library import Library, Steps
 from ledger_audit.continuity.frames import IS_USED
 from ledger_audit.continuity.lineage import Attempt
-from ledger_audit.continuity.tries import mismatches, steps_from, with_fates
+from ledger_audit.continuity.tries import steps_from, with_fates
 from ledger_audit.continuity.unseen import SEEN, compared, seen_steps
 
 LEFT = {
@@ -149,23 +149,18 @@ def tells(library: Library, leg: Leg) -> bool:
     return source.hashed is not None and is_ours and leg.tries["digest"].count() > 0
 
 
-def wrong_digests(library: Library, leg: Leg, counts: pl.DataFrame) -> list[str]:
-    """Name the tries whose records are all there and do not have the digest of their commit."""
+def wrong_digests(leg: Leg, counts: pl.DataFrame) -> list[str]:
+    """Name the plain tries that are all there and do not have the digest of their commit."""
     plain = pl.col("kind") == "commit", ~pl.col("step").is_in(leg.odd.implode())
     told = leg.tries.filter(*plain).drop_nulls(["samples", "digest"])
     found = told.join(counts, on=["rank", "step"]).filter(
         pl.col("n") == pl.col("samples"),
         pl.col("mixed").reinterpret(signed=True) != pl.col("digest"),
     )
-    wrong = [
+    return [
         f"rank {rank}, step {step} of attempt {leg.attempt.label}"
         for rank, step in found.sort("step", "rank").select("rank", "step").iter_rows()
     ]
-    hashed = library.archive.source.hashed
-    assert hashed is not None
-    for records in looked_at(library, leg):
-        wrong += mismatches(records, leg.tries, leg.attempt.label, hashed)
-    return wrong
 
 
 def surplus(leg: Leg, counts: pl.DataFrame) -> pl.Series:
