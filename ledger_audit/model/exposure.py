@@ -181,11 +181,12 @@ class Exposure:
     verdict: Verdict
     clauses: tuple[Clause, ...]
     generations: tuple[Generation, ...]
-    holes: Holes | None
-    """Null where places are not logged, or every pass is over."""
-    shares: tuple[Share, ...]
-    unused: tuple[Unused, ...]
-    survival: tuple[Survival, ...]
-    losses: tuple[Loss, ...]
     limits: tuple[Limit, ...]
     contract: dict[str, Any]
+    holes: Holes | None = None
+    """Null where places are not logged, or every pass is over."""
+    shares: tuple[Share, ...] = ()
+    unused: tuple[Unused, ...] = ()
+    survival: tuple[Survival, ...] = ()
+    losses: tuple[Loss, ...] = ()
+    """These four, and the holes, only records tell: none where digests were enough."""

@@ -6,10 +6,9 @@ The report of `checkpoints` for programs, `ledger-audit/checkpoints/1`: only eve
 
 from typing import Any
 
-from ledger_audit import __version__
 from ledger_audit.model.checkpoints import Checkpoint, Checkpoints, Probed, Wholeness
 from ledger_audit.model.claims import ClaimFacts, Comparison
-from ledger_audit.report.json_text import pairs, text_of
+from ledger_audit.report.json_text import head, pairs, text_of
 
 SCHEMA = "ledger-audit/checkpoints/1"
 
@@ -17,11 +16,7 @@ SCHEMA = "ledger-audit/checkpoints/1"
 def to_json(report: Checkpoints) -> str:
     """Give the report as JSON text in ASCII, so that no id steers whoever prints it."""
     told: dict[str, Any] = {
-        "schema": SCHEMA,
-        "tool": {"name": "ledger-audit", "version": __version__},
-        "command": "checkpoints",
-        "inputs": dict(report.inputs),
-        "options": dict(report.options),
+        **head(SCHEMA, "checkpoints", report.inputs, report.options),
         "agreement": report.agreement,
         "newest_whole": _place(report.newest_whole),
         "choice": _place(report.choice),

@@ -7,9 +7,8 @@ The report of `verify` for programs, `ledger-audit/verify/1`: only ever added to
 from dataclasses import asdict
 from typing import Any
 
-from ledger_audit import __version__
 from ledger_audit.model.exposure import Exposure, Generation, Repeats
-from ledger_audit.report.json_text import pairs, text_of
+from ledger_audit.report.json_text import head, pairs, text_of
 from ledger_audit.report.json_v1 import clause_of, limit_of
 
 SCHEMA = "ledger-audit/verify/1"
@@ -18,11 +17,7 @@ SCHEMA = "ledger-audit/verify/1"
 def to_json(report: Exposure) -> str:
     """Give the report as JSON text in ASCII, so that no id steers whoever prints it."""
     told: dict[str, Any] = {
-        "schema": SCHEMA,
-        "tool": {"name": "ledger-audit", "version": __version__},
-        "command": "verify",
-        "inputs": dict(report.inputs),
-        "options": dict(report.options),
+        **head(SCHEMA, "verify", report.inputs, report.options),
         "verdict": report.verdict,
         "clauses": [clause_of(one) for one in report.clauses],
         "generations": [_generation(one) for one in report.generations],

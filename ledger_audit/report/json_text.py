@@ -5,6 +5,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from ledger_audit import __version__
 from ledger_audit.model.ranges import Ranges
 
 
@@ -15,6 +16,19 @@ def text_of(told: Mapping[str, Any]) -> str:
     except ValueError:
         text = json.dumps(_finite(told), indent=1, allow_nan=False)
     return text + "\n"
+
+
+def head(
+    schema: str, command: str, inputs: Mapping[str, Any], options: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Give what every report begins with: its shape, who made it, and from what."""
+    return {
+        "schema": schema,
+        "tool": {"name": "ledger-audit", "version": __version__},
+        "command": command,
+        "inputs": dict(inputs),
+        "options": dict(options),
+    }
 
 
 def pairs(ranges: Ranges) -> list[list[int]]:

@@ -7,7 +7,6 @@ The report for programs, `ledger-audit/report/1`: frozen, and only ever added to
 from dataclasses import asdict
 from typing import Any
 
-from ledger_audit import __version__
 from ledger_audit.model import (
     Amount,
     AttemptFacts,
@@ -24,7 +23,7 @@ from ledger_audit.model import (
 )
 from ledger_audit.model.causes import Cause
 from ledger_audit.report.json_beside import beside, forbidden
-from ledger_audit.report.json_text import pairs, text_of
+from ledger_audit.report.json_text import head, pairs, text_of
 
 SCHEMA = "ledger-audit/report/1"
 
@@ -32,11 +31,7 @@ SCHEMA = "ledger-audit/report/1"
 def to_json(report: Report) -> str:
     """Give the report as JSON text in ASCII, so that no id steers whoever prints it."""
     told: dict[str, Any] = {
-        "schema": SCHEMA,
-        "tool": {"name": "ledger-audit", "version": __version__},
-        "command": report.command,
-        "inputs": report.inputs,
-        "options": report.options,
+        **head(SCHEMA, report.command, report.inputs, report.options),
         "verdict": report.verdict.value,
         "clauses": [clause_of(clause) for clause in report.clauses],
         "resumes": [_resume(resume) for resume in report.resumes],

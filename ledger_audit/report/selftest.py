@@ -8,11 +8,10 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from ledger_audit import __version__
 from ledger_audit.model import Verdict
 from ledger_audit.model.selftest import Selftest, Shown, Trial, Untouched
 from ledger_audit.printable import counted, printable
-from ledger_audit.report.json_text import text_of
+from ledger_audit.report.json_text import head, text_of
 from ledger_audit.report.json_v1 import cause_of
 from ledger_audit.report.marks import VERDICTS
 from ledger_audit.report.screen import Screen
@@ -96,11 +95,7 @@ def _told(one: Trial, untouched: Untouched) -> str:
 def to_json(report: Selftest) -> str:
     """Give the report as JSON text in ASCII, so that no id steers whoever prints it."""
     told: dict[str, Any] = {
-        "schema": SCHEMA,
-        "tool": {"name": "ledger-audit", "version": __version__},
-        "command": "selftest",
-        "inputs": dict(report.inputs),
-        "options": dict(report.options),
+        **head(SCHEMA, "selftest", report.inputs, report.options),
         "verdict": report.verdict,
         "copy": {
             "attempt": report.attempt,

@@ -39,15 +39,15 @@ def passed_by(archive: Archive, walk: Walk) -> Passed:
         for stretch in archive.stretches(label, int(steps["step"][0]), int(steps["step"][-1])):
             places = archive.places(label, *stretch, odd).join(committed, on="step")
             used.append(joined(places.select(list(RUNS))))
-        used.append(_each(seen.filter(IS_USED).join(committed, on="step")))
-        excused.append(_each(seen.filter(~IS_USED).join(edges, on="step")))
+        used.append(each_as_range(seen.filter(IS_USED).join(committed, on="step")))
+        excused.append(each_as_range(seen.filter(~IS_USED).join(edges, on="step")))
     if "dropped" in archive.stages:
         dropped = archive.dropped(label).to_frame("position")
-        excused.append(_each(dropped.with_columns(edge=pl.lit(None, pl.Int64))))
+        excused.append(each_as_range(dropped.with_columns(edge=pl.lit(None, pl.Int64))))
     return Passed(joined(pl.concat(used)), pl.concat(excused))
 
 
-def _each(rows: pl.DataFrame) -> pl.DataFrame:
+def each_as_range(rows: pl.DataFrame) -> pl.DataFrame:
     """Give the positions of some records, each as a range."""
     places = rows.select("edge", "position").drop_nulls("position").unique()
     return places.select("edge", start="position", stop=pl.col("position") + 1)

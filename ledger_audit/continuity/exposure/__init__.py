@@ -6,6 +6,7 @@ and whose samples are counted or listed, or of places that the stream numbers.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from ledger_audit.continuity.contract import Contract
@@ -27,7 +28,7 @@ from ledger_audit.continuity.exposure.places import holes_of
 from ledger_audit.continuity.exposure.promised import Promised
 from ledger_audit.continuity.exposure.repeats import repeats_of
 from ledger_audit.continuity.exposure.strangers import with_strangers
-from ledger_audit.model import Verdict
+from ledger_audit.model import Clause, Limit, Verdict
 from ledger_audit.model.exposure import Exposure, Generation
 
 
@@ -54,7 +55,8 @@ def judge(
         tell("adding up digests")
         passes = passes_by_digest(library, promised.manifest)
         if passes is not None:
-            return _by_digests(library, passes, contract, told)
+            limits = contract.waive(limits_of_digests(library, passes))
+            return _concluded(told, passes, clauses_of_digests(limits), limits, contract)
     overlap = 1 if contract.token_overlap is None else contract.token_overlap
     tell("counting what was used")
     counted = count(library, Asked(memory, trusts_digests=promised.trusts_digests))
@@ -70,44 +72,32 @@ def judge(
         whole = Whole(found, holes, counted, library, doubt, unseen)
         limits = contract.waive(limits_of(whole))
         clauses = clauses_of(whole, limits, contract, has_list=promised.manifest is not None)
-        return Exposure(
-            inputs=told[0],
-            options=told[1],
-            verdict=Verdict.worst([one.verdict for one in clauses]),
-            clauses=clauses,
-            generations=found,
+        return replace(
+            _concluded(told, found, clauses, limits, contract),
             holes=whole.holes,
             shares=shares_of(library, counted),
             unused=unused_of(library, counted),
             survival=survival_of(library, counted),
             losses=losses_of(library, counted),
-            limits=limits,
-            contract=contract.told(),
         )
     finally:
         counted.seen.close()
 
 
-def _by_digests(
-    library: Library,
-    passes: tuple[Generation, ...],
-    contract: Contract,
+def _concluded(
     told: tuple[dict[str, Any], dict[str, Any]],
+    generations: tuple[Generation, ...],
+    clauses: tuple[Clause, ...],
+    limits: tuple[Limit, ...],
+    contract: Contract,
 ) -> Exposure:
-    """Conclude from digests alone; what only records tell is left out."""
-    limits = contract.waive(limits_of_digests(library, passes))
-    clauses = clauses_of_digests(limits)
+    """Give the report of what is judged; what only records tell is left out."""
     return Exposure(
         inputs=told[0],
         options=told[1],
         verdict=Verdict.worst([one.verdict for one in clauses]),
         clauses=clauses,
-        generations=passes,
-        holes=None,
-        shares=(),
-        unused=(),
-        survival=(),
-        losses=(),
+        generations=generations,
         limits=limits,
         contract=contract.told(),
     )

@@ -2,18 +2,18 @@
 
 import polars as pl
 
-from ledger_audit.continuity.checkpoints.places import joined
+from ledger_audit.continuity.checkpoints.places import (
+    MOST_HOLES,
+    RUNS,
+    each_as_range,
+    joined,
+)
 from ledger_audit.continuity.declared import resets_positions, skipped_positions
 from ledger_audit.continuity.exposure.counting import Counted
 from ledger_audit.continuity.exposure.legs import committed_of, looked_at
 from ledger_audit.continuity.exposure.library import Library
 from ledger_audit.continuity.frames import IS_USED
 from ledger_audit.model.exposure import Generation, Holes
-
-MOST_HOLES = 8
-"""Ranges that are named; all are counted."""
-
-RUNS = {"edge": pl.Int64(), "start": pl.Int64(), "stop": pl.Int64()}
 
 
 def holes_of(
@@ -72,6 +72,4 @@ def _runs(places: pl.DataFrame) -> pl.DataFrame:
 
 
 def _each(rows: pl.DataFrame) -> pl.DataFrame:
-    """Give the positions of some records, each as a range."""
-    places = rows.select("position").drop_nulls().unique()
-    return _runs(places.select(start="position", stop=pl.col("position") + 1))
+    return each_as_range(rows.with_columns(edge=pl.lit(0, pl.Int64))).select(list(RUNS))
