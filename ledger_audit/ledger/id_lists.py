@@ -24,22 +24,13 @@ from ledger_audit.ledger.foreign import (
     check_parquet,
     read_arrow,
 )
+from ledger_audit.ledger.id_rows import SPAN, Checked
 from ledger_audit.ledger.lines import LONGEST_LINE, Lines, shown
-from ledger_audit.ledger.schema import SAMPLE_ID
 from ledger_audit.ledger.store import PACKED, SUFFIXES, kind_of
-
-SCHEMA = {
-    "sample_id": pl.Int64(),
-    "source": pl.String(),
-    "token_start": pl.Int64(),
-    "token_end": pl.Int64(),
-}
-"""What a list gives; `sample_id` has the type of the ledger's ids."""
 
 ARROW_END = ARROW_MESSAGE + b"\x00\x00\x00\x00"
 """How an Arrow IPC stream ends when its writer closes it."""
 
-_SPAN = ("token_start", "token_end")
 _DAMAGE = (pa.ArrowException, pl.exceptions.PolarsError, OSError, ValueError)
 _NO_LISTS = {".json": "JSON Lines, one object a line", ".npy": "Parquet", ".pkl": "Parquet"}
 """Suffixes of files that may pass for text and are no list, and what to write instead."""
@@ -47,7 +38,12 @@ _NO_TEXT = f"write one id a line, in UTF-8, or a file with {', '.join(sorted(SUF
 
 
 def read_ids(
-    path: Path, *, column: str, source: str | None, id_type: pl.DataType | None
+    path: Path,
+    *,
+    column: str,
+    source: str | None,
+    id_type: pl.DataType | None,
+    keeps_repeats: bool = False,
 ) -> pl.DataFrame:
     """
     Read a list of sample ids.
@@ -57,17 +53,18 @@ def read_ids(
         column: of the ids, where the file has columns.
         source: of all ids; null: what the file's column `source` says, if it has one.
         id_type: of the ledger's ids; null: the ledger has none, and either type is right.
+        keeps_repeats: a line may stand there more than once, and counts as often.
 
     Returns:
-        sample_id, source (null: any), token_start and token_end (null: the whole sample), each
-        line once.
+        sample_id, source (null: any), token_start and token_end (null: the whole sample), in the
+        order of the file, each line once.
 
     Raises:
         UnreadableError: the file is missing, damaged, empty, or holds something else than ids.
     """
     suffix = Path(path.stem).suffix if path.suffix.lower() == PACKED else path.suffix
     kind = kind_of(path) if suffix.lower() in SUFFIXES else "text"
-    names = (column, *(("source",) if source is None else ()), *_SPAN)
+    names = (column, *(("source",) if source is None else ()), *SPAN)
     try:
         _check_file(path)
         if kind in ("csv", "tsv"):
@@ -84,8 +81,9 @@ def read_ids(
             hint="mend the line that the message names, or write the list again",
         ) from problem
     row = "line" if kind == "text" else "row"
-    checked = _Checked(path, rows, row, is_text=kind in ("csv", "tsv", "text"))
-    return checked.listed(column, source, id_type)
+    checked = Checked(path, rows, row, is_text=kind in ("csv", "tsv", "text"))
+    listed = checked.listed(column, source, id_type)
+    return listed if keeps_repeats else listed.unique(maintain_order=True)
 
 
 def _check_file(path: Path) -> None:
@@ -288,7 +286,7 @@ def _check_columns(path: Path, found: list[str], names: Iterable[str]) -> None:
         )
     start, end = (name in found for name in others[-2:])
     if start != end:
-        there, missing = _SPAN if start else _SPAN[::-1]
+        there, missing = SPAN if start else SPAN[::-1]
         raise UnreadableError(
             f"{path}: has {there!r} and no {missing!r}",
             hint="a span needs both; for whole samples leave both out",
@@ -307,93 +305,3 @@ def _torn(path: Path) -> UnreadableError:
         f"{path}: is torn: it ends, or goes bad, before its end",
         hint="write the list again: what is lost of it would pass unnoticed",
     )
-
-
-class _Checked:
-    """The lines of a list, as far as they are what they must be."""
-
-    def __init__(self, path: Path, rows: pl.DataFrame, row: str, *, is_text: bool) -> None:
-        self.path = path
-        self.rows = rows
-        self.row = row
-        self.is_text = is_text
-        """Everything was read as text, and numbers are yet to be made of it."""
-
-    def listed(self, column: str, source: str | None, id_type: pl.DataType | None) -> pl.DataFrame:
-        if self.rows.is_empty():
-            raise UnreadableError(
-                f"{self.path}: holds no id",
-                hint="a list without ids would forbid nothing: write them, or leave it out",
-            )
-        ids = self.ids(column, id_type)
-        columns = {
-            "sample_id": ids,
-            "source": self.source() if source is None else pl.repeat(source, len(ids), eager=True),
-            **{name: self.integers(name) for name in _SPAN},
-        }
-        frame = pl.DataFrame(columns, schema={**SCHEMA, SAMPLE_ID: ids.dtype})
-        self.check_spans(frame)
-        return frame.unique(maintain_order=True)
-
-    def ids(self, column: str, id_type: pl.DataType | None) -> pl.Series:
-        found = self.rows[column]
-        if found.null_count():
-            raise self.error(found.is_null(), f"has no id: {column!r} is null")
-        if self.is_text:
-            return self.numbers(found, column) if id_type == pl.Int64 else found
-        is_text = found.dtype in (pl.String, pl.Categorical, pl.Enum)
-        if not is_text and not found.dtype.is_integer():
-            raise self.wrong(column, found.dtype, "integers or text")
-        if id_type is not None and is_text != (id_type == pl.String):
-            wanted = "text" if id_type == pl.String else "integers"
-            raise self.wrong(column, found.dtype, f"{wanted}, as the ledger's ids are")
-        return found.cast(pl.String) if is_text else self.numbers(found, column)
-
-    def source(self) -> pl.Series:
-        if "source" not in self.rows.columns:
-            return pl.repeat(None, self.rows.height, dtype=pl.String, eager=True)
-        found = self.rows["source"]
-        if found.dtype not in (pl.String, pl.Categorical, pl.Enum, pl.Null):
-            raise self.wrong("source", found.dtype, "text")
-        return found.cast(pl.String)
-
-    def integers(self, name: str) -> pl.Series:
-        if name not in self.rows.columns:
-            return pl.repeat(None, self.rows.height, dtype=pl.Int64, eager=True)
-        found = self.rows[name]
-        if not (self.is_text or found.dtype.is_integer() or found.dtype == pl.Null):
-            raise self.wrong(name, found.dtype, "integers")
-        return self.numbers(found, name)
-
-    def numbers(self, found: pl.Series, name: str) -> pl.Series:
-        """Make integers of 64 bits."""
-        numbers = found.cast(pl.Int64, strict=False)
-        is_bad = numbers.is_null() & found.is_not_null()
-        if is_bad.any():
-            value = found.filter(is_bad)[0]
-            raise self.error(is_bad, f"has {shown(value)} as {name!r}, not a 64-bit integer")
-        return numbers
-
-    def check_spans(self, frame: pl.DataFrame) -> None:
-        start, end = frame["token_start"], frame["token_end"]
-        is_half = start.is_null() != end.is_null()
-        if is_half.any():
-            raise self.error(is_half, "has one end of a span: it needs both, or none")
-        for is_bad, what in (
-            (start < 0, "a negative 'token_start'"),
-            (end < start, "'token_end' before 'token_start'"),
-        ):
-            if is_bad.any():
-                raise self.error(is_bad.fill_null(value=False), f"has {what}")
-
-    def wrong(self, name: str, dtype: pl.DataType, wanted: str) -> UnreadableError:
-        return UnreadableError(
-            f"{self.path}: the column {name!r} holds {dtype}, not {wanted}",
-            hint=f"write it as {wanted.partition(',')[0]}, or name another column with `column`",
-        )
-
-    def error(self, is_bad: pl.Series, problem: str) -> UnreadableError:
-        number = self.rows["line"].filter(is_bad)[0]
-        return UnreadableError(
-            f"{self.path}: {self.row} {number} {problem}", hint="mend or remove it"
-        )
