@@ -15,6 +15,7 @@ from ledger_audit.continuity.conclusion import conclude, with_forbidden
 from ledger_audit.continuity.contract import DIFF, GATE, Contract
 from ledger_audit.continuity.gating import judge_by_control
 from ledger_audit.continuity.judging import judge
+from ledger_audit.expectations import judge_by_best, named, open_following
 from ledger_audit.model import Reading, Report
 
 READ_AS_ASKED = Reading()
@@ -31,21 +32,21 @@ def diff(
     reading: Reading = READ_AS_ASKED,
     contract: Contract = DIFF,
     tell: Tell = _quietly,
+    reference: Path | None = None,
 ) -> Report:
-    """Judge the resumes of a ledger by their own rolled-back windows."""
+    """Judge the resumes of a ledger by a reference, or by their own rolled-back windows."""
     tell("opening the ledger")
     contract = contract.of_stream(reading.stream)
-    source = sources.open_source(roots, reading)
+    source, expected = open_following(roots, reference, reading)
     chosen = sources.chosen_resumes(source, reading)
     forbidden = sources.forbidden_in(source, contract, tell)
     resumes = []
     for number, index in enumerate(chosen, 1):
         tell(f"judging resume {number} of {len(chosen)}")
-        awaited = reading.awaited if index == chosen[-1] else None
-        reading_of = replace(reading, awaited=awaited)
-        resume = judge(source, index, contract, reading_of, forbidden)
+        reading_of = replace(reading, awaited=reading.awaited if index == chosen[-1] else None)
+        resume = judge_by_best(source, index, contract, reading_of, forbidden, expected)
         resumes.append(with_reasons(resume, source, index, source.archive))
-    inputs = {"ledger": [str(root) for root in roots]}
+    inputs = {"ledger": [str(root) for root in roots]} | named("reference", reference)
     report = conclude("diff", inputs, source.lineage, resumes, contract, reading)
     return with_forbidden(report, forbidden, contract)
 

@@ -43,8 +43,29 @@ class Opened(Searchable):
 
 
 def open_source(roots: Sequence[Path], reading: Reading) -> Opened:
-    """Open one ledger."""
-    return source_of(open_ledger(roots, columns=reading.columns, stream=reading.stream))
+    """
+    Open the ledger of a run.
+
+    Raises:
+        UsageError: it is an expected stream, which nobody ran.
+    """
+    return opened_run(open_ledger(roots, columns=reading.columns, stream=reading.stream))
+
+
+def opened_run(ledger: Ledger) -> Opened:
+    """
+    Give what the ledger of a run holds.
+
+    Raises:
+        UsageError: it is an expected stream, which nobody ran.
+    """
+    source = source_of(ledger)
+    if _is_expected(source.lineage):
+        raise UsageError(
+            f"{ledger.name}: is a stream that is expected, and no run",
+            hint="name it as --reference of diff, or as CONTROL of gate",
+        )
+    return source
 
 
 def _archive(ledger: Ledger, source: Source) -> Archive:
@@ -82,7 +103,7 @@ def open_pair(
         for roots in (control, run)
     ]
     same_id_type(ledgers)
-    expected, source = (source_of(ledger) for ledger in ledgers)
+    expected, source = source_of(ledgers[0]), opened_run(ledgers[1])
     for one, ledger in ((expected, ledgers[0]), (source, ledgers[1])):
         if not any(attempt.seen for attempt in one.lineage.chain):
             raise UsageError(
@@ -188,12 +209,13 @@ def chosen_resumes(source: Source, reading: Reading) -> list[int]:
 def source_of(ledger: Ledger) -> Opened:
     """Give what a ledger holds, with the lineage that its events tell."""
     acts = ledger.acts()
+    lineage = reconstruct(_told(acts), ledger.extents(), ledger.runs)
     opened = Opened(
-        lineage=reconstruct(_told(acts), ledger.extents(), ledger.runs),
+        lineage=lineage,
         records=ledger.records,
         tries=ledger.tries,
         lookup=ledger.lookup,
-        has_commits=ledger.has_commits(),
+        has_commits=ledger.has_commits() or _is_expected(lineage),
         hashed=hash_frame if ledger.stream is None else None,
         digest_columns=DIGEST_COLUMNS,
         unread=still_unread(acts, ledger.unread),
@@ -205,6 +227,11 @@ def source_of(ledger: Ledger) -> Opened:
         library=lambda: library_of(ledger, opened.archive()),
     )
     return opened
+
+
+def _is_expected(lineage: Lineage) -> bool:
+    """Nothing of it was ever run: all its steps are whole, and no commit is assumed."""
+    return bool(lineage.chain) and all(one.expects is not None for one in lineage.chain)
 
 
 def _search(of: Callable[[str], Ledger], ledgers: Iterable[Ledger]) -> Search:

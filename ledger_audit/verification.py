@@ -15,7 +15,7 @@ from ledger_audit.ledger.id_lists import read_ids
 from ledger_audit.ledger.opening import open_ledger
 from ledger_audit.model import Reading
 from ledger_audit.model.exposure import Exposure
-from ledger_audit.sources import source_of
+from ledger_audit.sources import opened_run
 
 
 def verify(
@@ -52,7 +52,7 @@ def verify(
     tell("opening the ledger")
     contract = contract.of_stream(reading.stream)
     ledger = open_ledger(roots, columns=reading.columns, stream=reading.stream)
-    library = source_of(ledger).library()
+    library = opened_run(ledger).library()
     if not any(one.seen for one in library.archive.source.lineage.chain):
         raise UsageError(f"{ledger.name}: holds no record", hint="point at a ledger with records")
     listed = None

@@ -20,6 +20,7 @@ COMMANDS = {
     "diff": "Judge every resume of a ledger by the work that the failure rolled back.",
     "gate": "Judge a run, and each of its resumes, by an uninterrupted control run.",
     "verify": "Say of a whole run whether each sample was used as often as promised.",
+    "reference": "Write the stream that a job should consume, from what decides its order.",
     "init": "Write a contract from what a ledger shows, with a comment on every term.",
     "show": "Show the records around a resume, rank by slot, as they are.",
     "checkpoints": "Say of every checkpoint what it is worth, and which one to resume from.",

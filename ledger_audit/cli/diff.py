@@ -19,6 +19,12 @@ from ledger_audit.cli.progress import progress
     help="With --post: the last step that the loaded checkpoint holds.",
 )
 @click.option(
+    "--reference",
+    type=LEDGER,
+    metavar="REF",
+    help="What the run was to consume: what `reference` or `plan` wrote, or another run.",
+)
+@click.option(
     "--before",
     type=click.IntRange(min=1),
     default=20,
@@ -53,6 +59,7 @@ def diff(
     ledger: tuple[Path, ...],
     post: Path | None,
     checkpoint_step: int | None,
+    reference: Path | None,
     timeout: float,
     form: str,
     reports: tuple[tuple[str, Path], ...],
@@ -72,6 +79,8 @@ def diff(
         raise click.UsageError("--post and --checkpoint-step belong together")
     if post is not None and options["awaited"] is not None:
         raise click.UsageError("--wait follows a ledger: it does not go with --post")
+    if post is not None and reference is not None:
+        raise click.UsageError("--reference does not go with --post")
     contract = terms_of(options, "relative")
     options["after"] = max(options["after"], options["awaited"] or 0)
     reading = audit.Reading(**options)
@@ -79,7 +88,7 @@ def diff(
         if post is None or checkpoint_step is None:
             if reading.awaited is not None:
                 wait_for(ledger, reading, timeout=timeout, tell=told)
-            report = audit.diff(ledger, reading, contract, told)
+            report = audit.diff(ledger, reading, contract, told, reference)
         elif len(ledger) > 1:
             raise click.UsageError("--post compares two logs: give one LEDGER, the log before it")
         else:

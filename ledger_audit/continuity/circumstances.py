@@ -23,5 +23,9 @@ class Circumstances:
     """What is known beside the records; null: nothing was looked at."""
     later_epochs: tuple[LaterEpoch, ...] | None = None
     """The epochs that are over, if they were judged apart; null: the records are to tell."""
+    departs_at: int | None = None
+    """The committed step from which an expected stream is another one; null: it is followed."""
+    departs_from: str = "reference"
+    """What it is, where it departs: `reference`, or the `recipe` of the fingerprint."""
     skipped_before: pl.DataFrame | None = None
     """What earlier resumes of the lineage skipped: source, epoch, sample_id."""

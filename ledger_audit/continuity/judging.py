@@ -13,6 +13,7 @@ from ledger_audit.continuity import windows as cut
 from ledger_audit.continuity.beside import look_beside
 from ledger_audit.continuity.circumstances import Circumstances
 from ledger_audit.continuity.contract import Contract
+from ledger_audit.continuity.expectation import Expectation, guide
 from ledger_audit.continuity.forbidden import Found
 from ledger_audit.continuity.frames import IS_USED, Side
 from ledger_audit.continuity.resume import Audited, audit_resume
@@ -28,9 +29,10 @@ def judge(
     contract: Contract,
     reading: Reading,
     forbidden: Found | None = None,
+    expected: Expectation | None = None,
 ) -> Resume:
     """
-    Judge the resume of attempt `index` by its rolled-back window.
+    Judge the resume of attempt `index` by an expected stream, or by its rolled-back window.
 
     Args:
         source: the ledger.
@@ -38,19 +40,67 @@ def judge(
         contract: what the stream promises.
         reading: how much to read around the checkpoint: so many steps, or everything.
         forbidden: what was found in the lineage of what the contract forbids.
+        expected: what the run is to follow; null, or where it did not before: the rolled-back
+            window is the reference.
     """
     source = asked_of(source, contract)
     is_whole = reading.full or contract.draws_anew
     last = None if is_whole else (source.lineage.chain[index].resumed_at or 0) + reading.after
     beside = look_beside(source, index, contract, forbidden, last)
     around = Circumstances(has_commits=source.has_commits, awaited=reading.awaited, beside=beside)
-    if is_whole:
-        return judge_windows(whole_windows(source, index), source, index, contract, around)
-    return _judge_narrowly(source, index, contract, reading, around)
+    if not is_whole:
+        return _judge_narrowly(source, index, contract, reading, around, expected)
+    return _judge_whole(source, index, contract, reading, around, expected)
+
+
+def _judge_whole(
+    source: Source,
+    index: int,
+    contract: Contract,
+    reading: Reading,
+    around: Circumstances,
+    expected: Expectation | None,
+) -> Resume:
+    """Judge by everything; of an expected stream, by as many steps and some more."""
+    windows = whole_windows(source, index)
+    if expected is not None:
+        reached = windows.resumed.steps["step"].max()
+        far = reached if isinstance(reached, int) else windows.checkpoint_step
+        last = far + reading.after
+        windows, around = _guided(expected, windows, contract, around, last)
+        if around.departs_at is None:
+            audited = _audited(windows, source, index, contract, around)
+            windows = _with_later(windows, expected, audited, last)
+    return judge_windows(windows, source, index, contract, around)
+
+
+def _with_later(windows: Windows, expected: Expectation, audited: Audited, last: int) -> Windows:
+    """Look up what has no match in the steps of an expected stream that were not read."""
+    rows = audited.classified.resumed
+    unmatched = rows.filter(IS_USED, pl.col("ref").is_null())["sample_id"].unique()
+    found = list(expected.lookup(unmatched, last))
+    return replace(windows, reference=cut.with_beyond(expected.source, windows.reference, found))
+
+
+def _guided(
+    expected: Expectation,
+    windows: Windows,
+    contract: Contract,
+    around: Circumstances,
+    last: int | None,
+) -> tuple[Windows, Circumstances]:
+    """Take an expected stream for the reference, or say why it is none."""
+    guided = guide(expected, windows, contract.token_overlap, last)
+    return guided.windows, replace(around, departs_at=guided.departs_at, departs_from=expected.kind)
 
 
 def _judge_narrowly(
-    source: Source, index: int, contract: Contract, reading: Reading, around: Circumstances
+    source: Source,
+    index: int,
+    contract: Contract,
+    reading: Reading,
+    around: Circumstances,
+    expected: Expectation | None,
 ) -> Resume:
     """Judge by the steps around the checkpoint, and by more where they do not explain all."""
     checkpoint = source.lineage.chain[index].resumed_at or 0
@@ -63,17 +113,21 @@ def _judge_narrowly(
         resumed=cut.resumed_window(near, index, last),
         reference_kind="rolled-back",
     )
-    if not _cuts_off(source, index, first=first, last=last):
+    if expected is not None:
+        windows, around = _guided(expected, windows, contract, around, last)
+        expected = None if around.departs_at is not None else expected
+    is_longer = expected is not None and expected.reaches_beyond(last)
+    if not is_longer and not _cuts_off(source, index, first=first, last=last):
         return judge_windows(windows, source, index, contract, around)
     reached = source.lineage.chain[index].last_step
     unread = last + 1 if reached is not None and reached > last else None
     narrow = replace(around, is_narrow=True, unread_from=unread)
     audited = _audited(windows, source, index, contract, narrow)
-    wider = _looked_up(windows, source, index, audited, first=first, last=last)
+    wider = _looked_up(windows, source, index, audited, expected, first=first, last=last)
     if wider is not windows:
         audited = _audited(wider, source, index, contract, narrow)
     if audited.needs_more:
-        return judge_windows(whole_windows(source, index), source, index, contract, around)
+        return _judge_whole(source, index, contract, reading, around, expected)
     return replace(audited.told(), read_steps=(max(0, first), last))
 
 
@@ -158,7 +212,14 @@ def _cuts_off(source: Source, index: int, *, first: int, last: int) -> bool:
 
 
 def _looked_up(
-    windows: Windows, source: Source, index: int, audited: Audited, *, first: int, last: int
+    windows: Windows,
+    source: Source,
+    index: int,
+    audited: Audited,
+    expected: Expectation | None,
+    *,
+    first: int,
+    last: int,
 ) -> Windows:
     """
     Look up what the windows leave unmatched in the rest of the lineage and the lost work.
@@ -166,9 +227,9 @@ def _looked_up(
     Returns:
         The same windows, not a copy, if there was nothing to find.
     """
-    rows, expected = audited.classified.resumed, audited.classified.expected
+    rows, hoped = audited.classified.resumed, audited.classified.expected
     unmatched = rows.filter(IS_USED, pl.col("ref").is_null())["sample_id"]
-    awaited = expected.filter(pl.col("resumed").is_null())["sample_id"]
+    awaited = hoped.filter(pl.col("resumed").is_null())["sample_id"]
     chain, step = source.lineage.chain, pl.col("step")
     either = pl.concat([unmatched, awaited]).unique()
     found = {one.label: source.lookup(one.label, either) for one in chain[:index]}
@@ -179,16 +240,20 @@ def _looked_up(
     ]
     parent, resumed = chain[index - 1], chain[index]
     is_unmatched = pl.col("sample_id").is_in(unmatched.unique().implode())
-    lost = found[parent.label].filter(step > last, is_unmatched)
+    lost = [(parent, found[parent.label].filter(step > last, is_unmatched))]
+    if expected is not None:
+        lost = list(expected.lookup(unmatched.unique(), last))
     until = source.lineage.until(index, len(chain) - 1)
     later = source.lookup(resumed.label, awaited).filter(
         step > last, step <= (cut.END if until is None else until)
     )
-    if later.is_empty() and lost.is_empty() and all(rows.is_empty() for _, rows in committed):
+    if later.is_empty() and all(rows.is_empty() for _, rows in (*committed, *lost)):
         return windows
     return replace(
         windows,
         committed=cut.with_beyond(source, windows.committed, committed),
-        reference=cut.with_beyond(source, windows.reference, [(parent, lost)]),
+        reference=cut.with_beyond(
+            source if expected is None else expected.source, windows.reference, lost
+        ),
         resumed=cut.with_beyond(source, windows.resumed, [(resumed, later)]),
     )

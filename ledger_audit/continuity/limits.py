@@ -29,6 +29,7 @@ def find_limits(
     found = [
         *_of_attempts(facts),
         *_of_windows(facts, positions),
+        *_of_expected(around),
         *_of_waiting(facts, around),
         *_of_outcomes(classified),
         *_of_order(disordered),
@@ -115,6 +116,18 @@ def _of_windows(facts: Facts, positions: Positions | None) -> list[Limit]:
         for file in torn
     ]
     return found
+
+
+def _of_expected(around: Circumstances) -> list[Limit]:
+    if around.departs_at is None:
+        return []
+    if around.departs_from == "recipe":
+        text = (
+            f"the order that the fingerprint states differs from committed step {around.departs_at}"
+        )
+        return [limit("recipe-departs", f"{text}: it was not used")]
+    text = f"the reference differs from committed step {around.departs_at}, before the resume"
+    return [limit("reference-departs", f"{text}: the resume was judged without it")]
 
 
 def _of_waiting(facts: Facts, around: Circumstances) -> list[Limit]:

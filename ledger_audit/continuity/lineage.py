@@ -5,18 +5,28 @@ The trainer's own words decide: parent and step come from the `start` events. Wi
 attempt is taken to resume where its first record says, and nothing about it is proven.
 """
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any
 
 import polars as pl
 
+from ledger_audit.continuity.told import (
+    Event,
+    check_declared,
+    data_of,
+    digest_columns_of,
+    disagreement_of,
+    distinct,
+    expects,
+    field_of,
+    memberships_of,
+    origin_of,
+    says_twice,
+    world_size_of,
+)
 from ledger_audit.errors import UnreadableError
-
-MOST_RANKS = 1_000_000
-"""More than any job has: what a file claims must not decide how much memory is used."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +67,8 @@ class Attempt:
     """Some rank said that it started."""
     digest_columns: tuple[str, ...] | None = None
     """What the digests in its commits cover; null: nothing says so."""
+    expects: str | None = None
+    """The kind of stream that it says is expected: nobody ran it; null: it is a launch of a job."""
     is_absent: bool = False
     """Nothing of it is in the ledger: only its child names it."""
     is_assumed: bool = False
@@ -227,33 +239,12 @@ def _attempts(acts: pl.DataFrame, extents: pl.DataFrame) -> dict[str, Attempt]:
     return attempts
 
 
-def data_of(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Read the data of an event; what is no JSON object is refused."""
-    text = row["data"]
-    try:
-        data = {} if text is None else json.loads(text)
-    except ValueError:
-        data = None
-    if not isinstance(data, dict):
-        raise UnreadableError(
-            f"attempt {row['attempt']} rank {row['rank']} seq {row['seq']}: the 'data' of its "
-            f"{row['kind']} event is not a JSON object",
-            hint="the writer of this event must put an object there",
-        )
-    return data
-
-
-Kind = TypeVar("Kind", int, dict[str, Any], list[int])
-
-_Event = tuple[str, int | None, dict[str, Any], Mapping[str, Any]]
-
-
 def _attempt(
-    label: str, events: Sequence[_Event], ranks: pl.DataFrame, previous: Attempt | None
+    label: str, events: Sequence[Event], ranks: pl.DataFrame, previous: Attempt | None
 ) -> Attempt:
     starts = [data for kind, _, data, _ in events if kind == "start"]
     first = starts[0] if starts else {}
-    origin = _origin(first, label)
+    origin = origin_of(first, label)
     first_step = ranks["first_step"].min()
     first_step = first_step if isinstance(first_step, int) else None
     is_assumed = not starts and previous is not None and first_step is not None
@@ -261,22 +252,22 @@ def _attempt(
         origin = (previous.label, first_step - 1)
     for kind, _, data, _ in events:
         if kind == "declare":
-            _declared(data, label)
-    logged = _field(first, "logged_ranks", list, label)
+            check_declared(data, label)
+    logged = field_of(first, "logged_ranks", list, label)
     times = [row["time_ns"] for kind, _, _, row in events if kind == "start" and row["time_ns"]]
     return Attempt(
         label=label,
         parent=None if origin is None else origin[0],
         resumed_at=None if origin is None else origin[1],
-        world_size=_world_size(first, label),
+        world_size=world_size_of(first, label),
         logged=None if logged is None else frozenset(logged),
-        fingerprint=_field(first, "fingerprint", dict, label) or {},
+        fingerprint=field_of(first, "fingerprint", dict, label) or {},
         has_end=any(kind == "end" for kind, *_ in events),
         started_ns=min(times, default=None),
-        memberships=_memberships(events, label),
-        declares=_distinct(events, "declare"),
+        memberships=memberships_of(events, label),
+        declares=distinct(events, "declare"),
         lost=tuple(
-            (step, _field(data, "records", int, label) or 0)
+            (step, field_of(data, "records", int, label) or 0)
             for kind, step, data, _ in events
             if kind == "lost"
         ),
@@ -287,112 +278,10 @@ def _attempt(
             if row["last_step"] is not None
         },
         seen=frozenset(ranks["rank"]),
-        disagreement=_disagreement(starts),
+        disagreement=disagreement_of(starts),
         is_assumed=is_assumed,
         has_start=bool(starts),
-        has_several_starts=_says_twice(events),
-        digest_columns=_digest_columns(starts),
+        expects=expects(first, label),
+        has_several_starts=says_twice(events),
+        digest_columns=digest_columns_of(starts),
     )
-
-
-def _says_twice(events: Sequence[_Event]) -> bool:
-    """Tell whether a rank has two start events; copies of one count once."""
-    starts = [row for kind, _, _, row in events if kind == "start"]
-    told = {(row["rank"], row["time_ns"], row["data"]) for row in starts}
-    return len({rank for rank, *_ in told}) < len(told)
-
-
-def _digest_columns(starts: Sequence[Mapping[str, Any]]) -> tuple[str, ...] | None:
-    """Say what digests cover, if all ranks say the same."""
-    told = {json.dumps(data.get("digest_columns")) for data in starts}
-    found = json.loads(told.pop()) if len(told) == 1 else None
-    return tuple(str(one) for one in found) if isinstance(found, list) else None
-
-
-def _field(data: Mapping[str, Any], name: str, kind: type[Kind], label: str) -> Kind | None:
-    """Read a field of an event's data; null where it is absent."""
-    value = data.get(name)
-    is_right = value is None or type(value) is kind
-    if is_right and isinstance(value, list):
-        is_right = all(type(one) is int for one in value)
-    if not is_right:
-        wanted = {int: "an integer", dict: "an object", list: "a list of integers"}[kind]
-        raise UnreadableError(
-            f"attempt {label}: {name!r} in the data of an event is {value!r}, not {wanted}",
-            hint="docs/ledger-format.md describes the data of every event",
-        )
-    return value
-
-
-def _world_size(start: Mapping[str, Any], label: str) -> int | None:
-    world_size = _field(start, "world_size", int, label)
-    if world_size is not None and not 1 <= world_size <= MOST_RANKS:
-        raise UnreadableError(
-            f"attempt {label}: 'world_size' of its start event is {world_size}",
-            hint=f"a job has 1 to {MOST_RANKS} ranks; leave it out where it is not known",
-        )
-    return world_size
-
-
-def _memberships(events: Sequence[_Event], label: str) -> tuple[tuple[int, frozenset[int]], ...]:
-    """Give the ranks that take part from a step on; every rank may say the same."""
-    changes = {
-        (step or 0, frozenset(_field(data, "ranks", list, label) or ()))
-        for kind, step, data, _ in events
-        if kind == "membership"
-    }
-    return tuple(sorted(changes, key=lambda change: (change[0], sorted(change[1]))))
-
-
-def _origin(start: Mapping[str, Any], label: str) -> tuple[str, int] | None:
-    origin = start.get("resumed_from")
-    if origin is None:
-        return None
-    is_right = isinstance(origin, dict) and type(origin.get("step")) is int
-    if not is_right or origin["step"] < 0 or type(origin.get("attempt")) not in (str, int):
-        raise UnreadableError(
-            f"attempt {label}: 'resumed_from' of its start event is {origin!r}",
-            hint='write {"attempt": LABEL, "step": N} with N from 0, or null',
-        )
-    return str(origin["attempt"]), origin["step"]
-
-
-def _declared(data: Mapping[str, Any], label: str) -> None:
-    """Refuse a declared act whose shape says something else than it means."""
-    skip = data.get("skip")
-    is_right = skip is None or isinstance(skip, dict)
-    parts = [data, *(part for part in data.values() if isinstance(part, dict))]
-    for part in parts:
-        for name in ("ids", "positions", "sources"):
-            is_right &= isinstance(part.get(name), list | None)
-    places = (skip.get("positions") or []) if is_right and skip else []
-    is_right &= all(
-        type(one) is int or (isinstance(one, list) and [int, int] == [type(end) for end in one])
-        for one in places
-    )
-    if not is_right:
-        raise UnreadableError(
-            f"attempt {label}: the 'data' of a declare event is {dict(data)!r}",
-            hint='lists in "ids", "positions" (single ones and [from, to) pairs) and "sources"; '
-            "docs/ledger-format.md has examples",
-        )
-
-
-def _distinct(
-    events: Sequence[_Event], kind: str
-) -> tuple[tuple[int | None, Mapping[str, Any]], ...]:
-    """Every rank may say the same thing: keep each saying once."""
-    said = {
-        json.dumps([step, data], sort_keys=True): (step, data)
-        for this, step, data, _ in events
-        if this == kind
-    }
-    return tuple(said[text] for text in sorted(said))
-
-
-def _disagreement(starts: list[dict[str, Any]]) -> str | None:
-    for name in ("run_id", "resumed_from", "world_size", "logged_ranks"):
-        values = {json.dumps(start.get(name), sort_keys=True) for start in starts}
-        if len(values) > 1:
-            return f"{name}: {' and '.join(sorted(values))}"
-    return None

@@ -174,6 +174,9 @@ def steps_from(
         committed = pl.col("step") <= (reached if attempt.has_end else reached - 1)
     if attempt.loaded_at is not None:  # whatever a checkpoint holds was committed
         committed |= pl.col("step") <= attempt.loaded_at
+    if attempt.expects is not None:  # nobody ran it: a rank without a share of a step has none
+        every = pl.lit(value=True)
+        steps, committed = steps.with_columns(whole=every, missing=pl.lit(0, pl.Int64)), every
     steps = steps.with_columns(
         committed=committed, attempt=pl.lit(attempt.label), missing=_with_lost(attempt)
     )

@@ -146,6 +146,13 @@ def surviving_stream(source: Source, *, is_reference: bool) -> Side:
     return side if is_reference else _settled(side)
 
 
+def stream_between(source: Source, first: int, last: int | None) -> Side:
+    """Give some steps of the whole stream that an expected run or a control went through."""
+    stretches = [_own(source, index, last) for index in range(len(source.lineage.chain))]
+    near = [replace(one, first=max(one.first, first)) for one in stretches]
+    return _side(source, [one for one in near if one.last is None or one.first <= one.last])
+
+
 def attempt_window(source: Source, attempt: Attempt, first: int, last: int) -> Side:
     """Give some steps of one attempt, whatever became of them."""
     return _side(source, [Stretch(attempt, first, last)])

@@ -15,7 +15,8 @@ from ledger_audit.continuity.checkpoints.saves import Told, first_start, gather,
 from ledger_audit.continuity.checkpoints.tallies import tally_of
 from ledger_audit.continuity.checkpoints.wholeness import Habits, newest_of
 from ledger_audit.continuity.claims.pairs import pairwise, uncounted
-from ledger_audit.continuity.lineage import Attempt, data_of
+from ledger_audit.continuity.lineage import Attempt
+from ledger_audit.continuity.told import data_of
 from ledger_audit.continuity.windows import Source
 from ledger_audit.model import Resume
 

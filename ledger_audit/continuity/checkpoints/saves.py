@@ -9,7 +9,7 @@ import polars as pl
 
 from ledger_audit.continuity.claims.pairs import canonical
 from ledger_audit.continuity.fingerprints.logged import MOST_NESTED, is_deep
-from ledger_audit.continuity.lineage import data_of
+from ledger_audit.continuity.told import data_of
 from ledger_audit.errors import UnreadableError
 
 
