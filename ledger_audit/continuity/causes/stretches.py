@@ -108,6 +108,8 @@ def order_of(
     if of_pass is None or first.is_empty():
         return None
     newest = first["epoch"][0]
+    if newest is None:  # passes are not labelled any more
+        return None
     is_begun = newest == of_pass["epoch"].max()
     own = first.filter(pl.col("epoch") == newest).with_columns(_what())
     begun = of_pass if is_begun else of_pass.clear()
