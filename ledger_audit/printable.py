@@ -6,10 +6,13 @@ from collections.abc import Sequence
 
 LONGEST_ID = 48
 """Characters of a sample id that are shown; the rest is counted."""
+LONGEST_TEXT = 1_000
+"""Characters of a sentence that is told where room is short: names within it may be long."""
 MOST_RANGES = 6
 """Ranges that are named unless more are asked for; the rest is counted."""
 
 _RIGHT_TO_LEFT = frozenset({"R", "AL", "AN"})
+_OBEYED, _TOLD = "##[", "#\\x23["
 _PLAIN = re.compile(r"[^\s,;'\"\\]+")
 
 
@@ -19,17 +22,32 @@ def printable(text: str) -> str:
 
     That covers control characters, escape sequences, marks that turn the direction of writing,
     and letters of scripts that are written from right to left: they would pull the figures beside
-    them to another place. Line breaks too, so that one value stays on its line.
+    them to another place. Line breaks too, so that one value stays on its line. And `##[`, after
+    which GitHub's runner obeys what it finds, wherever in a line of a job's log that is.
     """
     if text.isascii() and text.isprintable():
-        return text
-    return "".join(
+        return text.replace(_OBEYED, _TOLD)
+    told = "".join(
         one
         if one.isprintable() and unicodedata.bidirectional(one) not in _RIGHT_TO_LEFT
         # an escape of its own length: what it stands for can be told from it
         else one.encode("unicode_escape").decode("ascii")
         for one in text
     )
+    return told.replace(_OBEYED, _TOLD)
+
+
+def as_said(line: str) -> str:
+    """
+    Give a line of a report so that no runner of a job takes it for a command.
+
+    GitHub's obeys lines that begin with `::`, after blanks or without: a line that is broken before
+    an id may begin with anything. The second colon is escaped then, and blanks make room for that.
+    """
+    told = line.lstrip()
+    if not told.startswith("::"):
+        return line
+    return " " * max(0, len(line) - len(told) - 3) + ":\\x3a" + told[2:]
 
 
 def quoted(sample_id: str) -> str:
@@ -43,8 +61,16 @@ def quoted(sample_id: str) -> str:
     told = printable(cut)
     if _PLAIN.fullmatch(cut) is None:
         told = "'" + printable(cut.replace("\\", "\\\\").replace("'", "\\'")) + "'"
-    left = len(sample_id) - len(cut)
-    return f"{told}...(+{left})" if left else told
+    return told + _rest(len(sample_id) - len(cut))
+
+
+def shortened(text: str, most: int = LONGEST_TEXT) -> str:
+    """Give text of at most so many characters; what is cut says by how many: `...(+952)`."""
+    return text[:most] + _rest(len(text) - most)
+
+
+def _rest(left: int) -> str:
+    return f"...(+{left})" if left > 0 else ""
 
 
 def counted(number: int, noun: str) -> str:

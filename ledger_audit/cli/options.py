@@ -1,13 +1,14 @@
 """Options that several commands share, and how their words are read."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from ledger_audit.cli.output import FORMATS
+from ledger_audit.cli.output import SALT
+from ledger_audit.report import EVERYWHERE, REPORTERS
 
 if TYPE_CHECKING:
     from ledger_audit.continuity.contract import Contract
@@ -54,14 +55,40 @@ def _columns(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
     return columns
 
 
-def _reports(
-    ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
-) -> tuple[tuple[str, Path], ...]:
-    pairs = _pairs(ctx, param, values)
-    for kind, _ in pairs:
-        if kind not in FORMATS:
-            raise click.BadParameter(f"{kind!r} is none of {', '.join(FORMATS)}", ctx, param)
-    return tuple((kind, Path(file)) for kind, file in pairs)
+Pairs = tuple[tuple[str, str], ...]
+Reports = tuple[tuple[str, Path], ...]
+
+
+def _reports_in(
+    kinds: Collection[str],
+) -> Callable[[click.Context, click.Parameter, tuple[str, ...]], Reports]:
+    """Make what reads `--report KIND=FILE` of a command that has these kinds."""
+
+    def read(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> Reports:
+        pairs = _pairs(ctx, param, values)
+        for kind, _ in pairs:
+            if kind not in kinds:
+                told = f"{kind!r} is none of {', '.join(kinds)}, the kinds of {ctx.info_name}"
+                raise click.BadParameter(told, ctx, param)
+        files = [file for _, file in pairs if not file.startswith("/dev/")]
+        for file in files:
+            if files.count(file) > 1:
+                told = f"two reports into {file!r}: the second would replace the first"
+                raise click.BadParameter(told, ctx, param)
+        return tuple((kind, Path(file)) for kind, file in pairs)
+
+    return read
+
+
+def _salt(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
+    """Keep the salt where whoever tells a report finds it."""
+    from ledger_audit.redaction import LONGEST_SALT
+
+    if value is None:
+        return
+    if not 0 < len(value.encode("utf-8", "surrogateescape")) <= LONGEST_SALT:
+        raise click.BadParameter(f"a salt has 1 to {LONGEST_SALT} bytes", ctx, param)
+    ctx.meta[SALT] = value
 
 
 def _limits_begun(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
@@ -159,22 +186,42 @@ COLUMN = click.option(
     callback=_columns,
     help="Read our column NAME from THEIRS in a foreign log. Repeatable.",
 )
-FORMAT = click.option(
-    "--format",
-    "form",
-    type=click.Choice(FORMATS),
-    default="terminal",
-    show_default=True,
-    help="What to write to standard output.",
+REDACT = click.option(
+    "--redact",
+    metavar="SALT",
+    envvar="LEDGER_AUDIT_REDACT",
+    show_envvar=True,
+    expose_value=False,
+    callback=_salt,
+    help="Tell hashes instead of sample ids, in every report. The salt is a secret: in the "
+    "environment it stands in no list of processes.",
 )
-REPORT = click.option(
-    "--report",
-    "reports",
-    multiple=True,
-    metavar="KIND=FILE",
-    callback=_reports,
-    help="Write another report into a file beside it. Repeatable.",
-)
+
+
+def _format_in(kinds: Collection[str]) -> Callable[[Command], Command]:
+    return click.option(
+        "--format",
+        "form",
+        type=click.Choice(tuple(kinds)),
+        default="terminal",
+        show_default=True,
+        help="What to write to standard output.",
+    )
+
+
+def _report_in(kinds: Collection[str]) -> Callable[[Command], Command]:
+    return click.option(
+        "--report",
+        "reports",
+        multiple=True,
+        metavar="KIND=FILE",
+        callback=_reports_in(kinds),
+        help=f"Write another report into a file beside it. Repeatable. KIND: {', '.join(kinds)}.",
+    )
+
+
+FORMAT = _format_in(EVERYWHERE)
+REPORT = _report_in(EVERYWHERE)
 
 WAIVED = click.option(
     "--allow-unproven",
@@ -199,14 +246,13 @@ _SHARED = (
     STREAM,
     COLUMN,
     WAIVED,
-    FORMAT,
-    REPORT,
+    REDACT,
 )
 
 
-def shared(command: Command) -> Command:
+def shared(command: Command, kinds: Collection[str] = tuple(REPORTERS)) -> Command:
     """Add the options that every judging command has; the contract is among them."""
-    for option in reversed(_SHARED):
+    for option in reversed((*_SHARED, _format_in(kinds), _report_in(kinds))):
         command = option(command)
     return under_contract(command)
 

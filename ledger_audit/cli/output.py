@@ -2,6 +2,7 @@
 
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,11 +13,13 @@ from ledger_audit.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from typing import TextIO
 
     from ledger_audit.model import Report, Verdict
     from ledger_audit.report import Screen
 
-FORMATS = ("terminal", "json")
+SALT = "ledger_audit: salt"
+"""Where click keeps the salt of `--redact`: no command can forget to hand it on."""
 NARROWEST = 60
 """Characters in a line below which tables would lose figures; a narrower terminal folds lines."""
 
@@ -30,13 +33,60 @@ def complain(message: str, hint: str, details: "Iterable[str]" = ()) -> None:
 
 
 def tell(report: "Report", form: str, beside: tuple[tuple[str, Path], ...]) -> int:
-    """Write the report in every form asked for, and give the exit code of its verdict."""
+    """
+    Write the report in every form asked for, and give the exit code of its verdict.
+
+    With `--redact`, no form is given an id. Where `github` is among them and GitHub has a place
+    for it, what it shows below the run is written, too.
+    """
+    from ledger_audit.redaction import redact
     from ledger_audit.report import PAPER, REPORTERS
 
+    salt = salt_in_use()
+    if salt is not None:
+        report = redact(report, salt)
+    if "github" in (form, *(kind for kind, _ in beside)):
+        _summarise(report)
     for kind, path in beside:
         write_whole(path, REPORTERS[kind](report, PAPER))
     say(REPORTERS[form](report, screen()))
     return exit_code(report.verdict)
+
+
+def salt_in_use() -> str | None:
+    """Give the salt of `--redact`; null: ids are told as they are."""
+    context = click.get_current_context(silent=True)
+    salt: str | None = None if context is None else context.meta.get(SALT)
+    return salt
+
+
+def _summarise(report: "Report") -> None:
+    """
+    Append the report in Markdown to the summary of GitHub's step, if there is one.
+
+    A summary that cannot be written, or has no room left, is said so, and changes no verdict.
+    """
+    from ledger_audit.report.markdown import COMMENT, SUMMARY, to_markdown
+
+    place = os.environ.get("GITHUB_STEP_SUMMARY")
+    if not place:
+        return
+    try:
+        with Path(place).open("ab") as file:
+            before = file.tell()
+            room = SUMMARY - before - 1
+            if room < COMMENT:
+                complain(
+                    f"GITHUB_STEP_SUMMARY: {place} is nearly full: nothing was added",
+                    "let a step of its own run the audit",
+                )
+                return
+            file.write(b"\n" * bool(before) + to_markdown(report, room).encode())
+    except OSError as problem:
+        complain(
+            f"GITHUB_STEP_SUMMARY: cannot append to {place}: {problem.strerror}",
+            "the other reports are complete; unset the variable if no summary is wanted",
+        )
 
 
 def say(text: str) -> None:
@@ -83,6 +133,15 @@ def exit_code(verdict: "Verdict") -> int:
     }[verdict.value]
 
 
+def _stream_at(path: Path) -> "TextIO | None":
+    """Give our own standard output or error, if a path (`/dev/stdout`) leads to where it goes."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):  # nothing is there, or the stream is no file
+            if os.path.samestat(path.stat(), os.fstat(stream.fileno())):
+                return stream
+    return None
+
+
 def write_whole(path: Path, text: str) -> None:
     """
     Write a file whole or not at all: readers see the old one or the new one.
@@ -95,10 +154,14 @@ def write_whole(path: Path, text: str) -> None:
     import tempfile  # --help must not wait for it
 
     try:
-        path = Path(os.path.realpath(path))
+        stream = _stream_at(path)
+        if stream is not None:
+            click.echo(text, file=stream, nl=False)  # a file put in its place would be lost
+            return
         if path.exists() and not path.is_file() and not path.is_dir():
             path.write_text(text, encoding="utf-8")  # to put a file in its place would destroy it
             return
+        path = Path(os.path.realpath(path))
         handle, part = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         try:
             with os.fdopen(handle, "w", encoding="utf-8") as file:

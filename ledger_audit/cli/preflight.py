@@ -1,5 +1,6 @@
 """`ledger-audit preflight`: before a failure, what could be proven after one."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import click
 from ledger_audit.cli.options import LEDGER, shared, terms_of
 from ledger_audit.cli.output import tell
 from ledger_audit.cli.progress import progress
+from ledger_audit.report import EVERYWHERE
 
 
 @click.command()
@@ -18,7 +20,7 @@ from ledger_audit.cli.progress import progress
     help="The last step of the checkpoint that a resume would load; by default the newest whole "
     "one.",
 )
-@shared
+@partial(shared, kinds=EVERYWHERE)
 def preflight(
     ledger: tuple[Path, ...],
     checkpoint_step: int | None,

@@ -11,12 +11,13 @@ from ledger_audit.cli.options import (
     FORMAT,
     LEDGER,
     MEMORY,
+    REDACT,
     REPORT,
     STREAM,
     WAIVED,
     under_contract,
 )
-from ledger_audit.cli.output import exit_code, say, screen, write_whole
+from ledger_audit.cli.output import exit_code, salt_in_use, say, screen, write_whole
 from ledger_audit.cli.progress import progress
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ def _samples(
 @STREAM
 @COLUMN
 @WAIVED
+@REDACT
 @FORMAT
 @REPORT
 @under_contract
@@ -80,6 +82,7 @@ def verify(
     missing is known only of passes that are over and whose samples are counted or listed.
     """
     from ledger_audit.model import Reading
+    from ledger_audit.redaction import redact_exposure
     from ledger_audit.report import PAPER
     from ledger_audit.report.exposure import to_terminal
     from ledger_audit.report.exposure_json import to_json
@@ -90,6 +93,8 @@ def verify(
     contract = contract.with_terms(default="relative", waived=sorted(waived))
     with progress() as told:
         report = run(ledger, reading, contract, **options, tell=told)
+    salt = salt_in_use()
+    report = report if salt is None else redact_exposure(report, salt)
     for kind, path in reports:
         write_whole(path, to_json(report) if kind == "json" else to_terminal(report, PAPER))
     say(to_json(report) if form == "json" else to_terminal(report, screen()))

@@ -1,6 +1,7 @@
 """Notes what looks wrong with the ids themselves, before the failure too: no fault of a resume."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import polars as pl
 
@@ -52,7 +53,7 @@ def _outside(ids: pl.Series, size: int | None) -> Iterator[Limit]:
         text = f"sample id {smallest} is beyond the {counted(size, 'sample')} of the data set"
         if outside.len() > 1:
             text += f", and so are {outside.len() - 1:,} more"
-        yield limit("id-outside-dataset", text)
+        yield replace(limit("id-outside-dataset", text), ids=(str(smallest),))
 
 
 def _ids_seem_shared(facts: Facts) -> bool:

@@ -179,6 +179,8 @@ class Limit:
     """The user lets it block nothing."""
     reason: str | None = None
     """Why the contract lets it; null where it does not, or a flag does."""
+    ids: tuple[str, ...] = ()
+    """The sample ids that `text` names, each where its digits or letters first stand in it."""
 
 
 @dataclass(frozen=True)

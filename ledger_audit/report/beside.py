@@ -16,7 +16,7 @@ from ledger_audit.printable import counted, printable, quoted, ranges_of, severa
 MOST_CHANGES = 8
 """Changes of the fingerprint that a screen shows; the JSON report has more."""
 
-_PAIRS = {
+PAIRS = {
     "saved-restored": "saved, restored",
     "saved-ledger": "saved, ledger",
     "restored-records": "restored, records",
@@ -34,10 +34,10 @@ def beside(resume: Resume) -> Iterator[RenderableType]:
         grid = columns_of_three()
         for one in compared:
             word = Text(one.agreement, style=_AGREEMENTS[one.agreement])
-            grid.add_row(Text(_PAIRS[one.pair]), word, Text(printable(one.text)))
+            grid.add_row(Text(PAIRS[one.pair]), word, Text(printable(one.text)))
         yield grid
     facts = resume.fingerprints
-    if facts is not None and (told := _fingerprints(facts)):
+    if facts is not None and (told := fingerprint_rows(facts)):
         grid = columns_of_three()
         for name, what, text in told:
             grid.add_row(Text(printable(name)), Text(what), Text(printable(text)))
@@ -64,7 +64,7 @@ def columns_of_three() -> Table:
     return grid
 
 
-def _fingerprints(facts: FingerprintFacts) -> list[tuple[str, str, str]]:
+def fingerprint_rows(facts: FingerprintFacts) -> list[tuple[str, str, str]]:
     """Tell what changed and can matter, worst first, and how ranks began where it was faulty."""
     changed = [one for one in facts.changes if one.is_compared and one.can_change_order != "no"]
     changed.sort(key=lambda one: (not one.must_match or one.allowed is not None, one.key))
@@ -92,13 +92,18 @@ def forbidden_block(found: Forbidden) -> Iterator[RenderableType]:
     """Set every list that something was used against: by which attempt, where, since when."""
     for listed in found.lists:
         if listed.records:
-            yield Text(f"Against {_named(listed)}: {_since(listed)}", style="bold")
+            yield Text(against(listed), style="bold")
             grid = columns_of_three()
             for hits in listed.hits:
-                grid.add_row(f"  attempt {printable(hits.attempt)}", "", _hits(hits))
+                grid.add_row(f"  attempt {printable(hits.attempt)}", "", Text(hits_of(hits)))
             yield grid
     for note in found.notes:
         yield Text(f"note: {printable(note)}")
+
+
+def against(listed: ForbiddenList) -> str:
+    """Tell against which list how much was used, and since when."""
+    return f"Against {_named(listed)}: {_since(listed)}"
 
 
 def _named(listed: ForbiddenList) -> str:
@@ -114,7 +119,8 @@ def _since(listed: ForbiddenList) -> str:
     return f"{records}, with the restart as attempt {quoted(listed.since_attempt or '')}{former}"
 
 
-def _hits(hits: ForbiddenHits) -> Text:
+def hits_of(hits: ForbiddenHits) -> str:
+    """Tell what one attempt used against a list, and where."""
     tokens = "" if hits.tokens is None else f", {counted(hits.tokens, 'token')}"
     steps = ((hits.first_step, hits.last_step),)
     where = (
@@ -125,4 +131,4 @@ def _hits(hits: ForbiddenHits) -> Text:
         quoted(one.sample_id) + ("" if one.span is None else f" [{one.span[0]}:{one.span[1]})")
         for one in hits.examples
     ]
-    return Text(where + ", ".join(told))
+    return where + ", ".join(told)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from ledger_audit.model.raw import RawRecord, RawTry, RawWindow
-from ledger_audit.printable import printable, quoted
+from ledger_audit.printable import as_said, printable, quoted
 from ledger_audit.report.screen import Screen
 
 NARROWEST = 18
@@ -39,7 +39,8 @@ def to_grid(window: RawWindow, detail: Detail, screen: Screen) -> Iterator[str]:
             yield _line_at(window.checkpoint_step, screen)
             is_before = False
         is_dim = screen.has_colour and part == "rolled back"
-        for line in _part(f"attempt {printable(attempt)}, {part}", tries, detail, screen):
+        for each in _part(f"attempt {printable(attempt)}, {part}", tries, detail, screen):
+            line = as_said(each)
             yield f"{_DIM}{line}{_PLAIN}\n" if is_dim else f"{line}\n"
     if is_before:
         yield _line_at(window.checkpoint_step, screen)

@@ -10,12 +10,16 @@ from ledger_audit.model.ranges import Ranges
 
 
 def text_of(told: Mapping[str, Any]) -> str:
-    """Give a report as JSON text; NaN and infinities, which JSON has not, become strings."""
+    """
+    Give a report as JSON text; NaN and infinities, which JSON has not, become strings.
+
+    `##[` stands as an escape that JSON reads as the same: GitHub's runner obeys what follows it.
+    """
     try:
         text = json.dumps(told, indent=1, allow_nan=False)
     except ValueError:
         text = json.dumps(_finite(told), indent=1, allow_nan=False)
-    return text + "\n"
+    return text.replace("##[", "#\\u0023[") + "\n"  # only strings hold that sign
 
 
 def head(

@@ -19,6 +19,44 @@ HEADLINE = (str(Expected.SKIPPED), str(Resumed.REPLAYED), str(Overlay.OUT_OF_ORD
 """The counts that everyone asks for: told even where they are zero."""
 
 
+WHOLE_STREAM = "The whole stream against the control"
+"""What the stream of `gate` is called, where resumes are called by their attempts."""
+
+
+def resume_of(resume: Resume) -> str:
+    """Name a resume by its attempts and its checkpoint."""
+    return (
+        f"attempt {resume.to_attempt} from attempt {resume.from_attempt} at checkpoint step "
+        f"{resume.checkpoint_step}"
+    )
+
+
+def side_of(resume: Resume) -> str:
+    """Name what a resume is compared with, beside its picture."""
+    return "rolled back" if resume.reference_kind == "rolled-back" else resume.reference_kind
+
+
+def windows_of(resume: Resume) -> list[tuple[str, str]]:
+    """Tell what was compared with what, and by which columns, as labels and texts."""
+    windows = resume.windows
+    reference = resume.reference_kind
+    if resume.reference_through is not None:
+        reference += f", whole through step {resume.reference_through}"
+    rows = [
+        (
+            "records",
+            f"committed {windows['committed']:,}, reference {windows['reference']:,} "
+            f"({reference}), resumed {windows['resumed']:,}",
+        ),
+        ("identity", ", ".join(resume.identity)),
+    ]
+    if resume.first_divergence is not None:
+        rows.append(("differs", f"from the control first in step {resume.first_divergence}"))
+    if resume.positions is not None:
+        rows.append(("positions", positions_of(resume.positions)))
+    return rows
+
+
 def worst_of(report: Report) -> Resume | None:
     """Give what the verdict rests on: the newest resume that has it, else the whole stream."""
     for one in reversed(report.resumes):

@@ -1,6 +1,6 @@
 """The report for eyes: verdict and range first, then what to do, then a picture, then why."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from io import StringIO
 
 from rich.console import Console, Group, RenderableType
@@ -11,36 +11,32 @@ from rich.text import Text
 from ledger_audit.model import (
     Amount,
     Clause,
-    Decision,
     Finding,
     Limit,
     Report,
     Resume,
     Verdict,
 )
-from ledger_audit.printable import counted, printable, quoted
+from ledger_audit.printable import as_said, printable, quoted
 from ledger_audit.report import phrases
 from ledger_audit.report.beside import beside, columns_of_three, forbidden_block
 from ledger_audit.report.marks import LETTERS, STYLES, VERDICTS
+from ledger_audit.report.opening import opening
 from ledger_audit.report.picture import set_picture
 from ledger_audit.report.screen import Screen
 
 WIDE = 110
 """From this width on, tables stand side by side."""
-_ACTIONS = {"keep-running": "", "go-back": "Go back. ", "find-evidence": ""}
 
 
 def to_terminal(report: Report, screen: Screen) -> str:
     """Give the report as lines for a screen, in colour if it has any."""
-    blocks = [*_head(report), *_decision(report.decision, report)]
+    blocks = [*_opening(report)]
     if report.stream is not None:
-        blocks += ["", *_block(report.stream, "The whole stream against the control", screen)]
+        blocks += ["", *_block(report.stream, phrases.WHOLE_STREAM, screen)]
     newest = len(report.resumes)
     for number, resume in reversed(list(enumerate(report.resumes, 1))):
-        title = (
-            f"Resume {number} of {newest}: attempt {resume.to_attempt} from attempt "
-            f"{resume.from_attempt} at checkpoint step {resume.checkpoint_step}"
-        )
+        title = f"Resume {number} of {newest}: {phrases.resume_of(resume)}"
         if resume.verdict == Verdict.CONTINUOUS and number < newest:
             blocks += ["", _title(resume, title), labelled([("reach", phrases.reach(resume))])]
         else:
@@ -71,7 +67,7 @@ def render(blocks: list[RenderableType], screen: Screen) -> str:
     with console.capture() as captured:
         for block in blocks:
             console.print(block, overflow="fold", crop=False)
-    return "\n".join(line.rstrip() for line in captured.get().splitlines()) + "\n"
+    return "\n".join(as_said(line.rstrip()) for line in captured.get().splitlines()) + "\n"
 
 
 def plain(text: str, style: str = "") -> Text:
@@ -79,60 +75,17 @@ def plain(text: str, style: str = "") -> Text:
     return Text(printable(text), style=style)
 
 
-def _head(report: Report) -> Iterator[RenderableType]:
-    judged = phrases.worst_of(report)
-    word = Text(report.verdict.value.upper(), style=VERDICTS[report.verdict])
-    if judged is None:
-        broken = [one for one in report.clauses if one.verdict == report.verdict]
-        if report.verdict == Verdict.BROKEN and broken:
-            yield word + plain(f" in the clause {broken[-1].clause}", "bold")
-            yield plain(f"{broken[-1].because}.")
-            return
-        yield word + plain(": nothing was resumed")
-        return
-    yield word + plain(f" {phrases.reach(judged)}", "bold")
-    yield plain(phrases.sentence(judged))
-
-
-def _decision(decision: Decision, report: Report) -> Iterator[RenderableType]:
+def _opening(report: Report) -> Iterator[RenderableType]:
+    told = opening(report)
+    style = "" if told.reach.startswith(":") else "bold"
+    yield Text(told.verdict, style=VERDICTS[report.verdict]) + plain(told.reach, style)
+    if told.sentence is not None:
+        yield plain(told.sentence)
     yield ""
-    rows = [("decision", f"{_ACTIONS[decision.action]}{decision.text}")]
-    judged = [*report.resumes, *([] if report.stream is None else [report.stream])]
-    if judged:
-        rows.append(("damage", phrases.damage_of(decision)))
-    rows += phrases.first_cause(report)
-    if decision.safe_checkpoint is not None:
-        attempt, step = decision.safe_checkpoint
-        rows.append(("safe", f"the checkpoint at step {step} of attempt {attempt}"))
-        cursor = next((one for one in report.resumes if one.checkpoint_step == step), None)
-        positions = None if cursor is None else cursor.positions
-        if positions is not None and positions.expected is not None:
-            rows.append(("cursor", f"position {positions.expected:,} comes next"))
-    open_limits = {
-        one.code: one
-        for part in judged
-        for one in part.limits
-        if one.blocks and not one.is_waived and part.verdict == Verdict.UNPROVEN
-    }
-    rows += [("settle", f"{one.settled_by} [{one.code}]") for one in open_limits.values()]
-    rows += _what_it_holds(report)
-    if report.command == "diff" and _may_come(report):
-        rows.append(("follow", "diff LEDGER --wait 8 waits for 8 whole resumed steps"))
-    if report.contract.get("file") is not None:
-        rows.append(("contract", str(report.contract["file"])))
-    yield labelled(rows)
+    yield labelled(told.rows)
 
 
-def _may_come(report: Report) -> bool:
-    """Tell whether nothing was resumed yet, by a job that may still be at it."""
-    if not report.resumes:
-        return True
-    newest = report.resumes[-1]
-    ended = {one.attempt for one in report.lineage if one.has_end}
-    return not newest.windows["resumed"] and newest.to_attempt not in ended
-
-
-def labelled(rows: list[tuple[str, str]]) -> RenderableType:
+def labelled(rows: Iterable[tuple[str, str]]) -> RenderableType:
     """Set texts beside their labels; a label that comes again is not repeated."""
     grid = Table.grid(padding=(0, 2))
     grid.add_column(no_wrap=True, style="bold")
@@ -155,7 +108,7 @@ def _block(resume: Resume, title: str, screen: Screen) -> Iterator[RenderableTyp
             resume.picture,
             resume.checkpoint_step,
             width=screen.width - 2,
-            sides=(_side(resume.reference_kind), "resumed"),
+            sides=(phrases.side_of(resume), "resumed"),
         )
     )
     if drawn:
@@ -181,10 +134,6 @@ def _block(resume: Resume, title: str, screen: Screen) -> Iterator[RenderableTyp
         yield Padding(limits_table(resume.limits, judged), (0, 0, 0, 2))
     yield ""
     yield _small_print(resume)
-
-
-def _side(reference_kind: str) -> str:
-    return "rolled back" if reference_kind == "rolled-back" else reference_kind
 
 
 def _counts(resume: Resume, screen: Screen) -> RenderableType:
@@ -274,38 +223,8 @@ def limits_table(limits: tuple[Limit, ...], judged: frozenset[str]) -> Renderabl
 
 
 def _small_print(resume: Resume) -> RenderableType:
-    windows = resume.windows
-    reference = resume.reference_kind
-    if resume.reference_through is not None:
-        reference += f", whole through step {resume.reference_through}"
-    rows = [
-        (
-            "records",
-            f"committed {windows['committed']:,}, reference {windows['reference']:,} "
-            f"({reference}), resumed {windows['resumed']:,}",
-        ),
-        ("identity", ", ".join(resume.identity)),
-    ]
-    if resume.first_divergence is not None:
-        rows.append(("differs", f"from the control first in step {resume.first_divergence}"))
-    if resume.positions is not None:
-        rows.append(("positions", phrases.positions_of(resume.positions)))
+    rows = phrases.windows_of(resume)
     if resume.read_steps is not None:
         first, last = resume.read_steps
         rows.append(("read", f"only steps {first} to {last}; --full reads everything"))
     return labelled(rows)
-
-
-def _what_it_holds(report: Report) -> Iterator[tuple[str, str]]:
-    """Say what a ledger without a resume holds, and what can be done with it."""
-    if report.resumes or report.stream is not None:
-        return
-    if not report.lineage:
-        yield "holds", "no attempt and no record"
-    for one in report.lineage:
-        world = "" if one.world_size is None else f", {counted(one.world_size, 'rank')}"
-        held = "no record"
-        if one.first_step is not None:
-            held = f"steps {one.first_step} to {one.last_step}"
-        yield "holds", f"attempt {one.attempt}: {held}{world}"
-    yield "compare", "gate CONTROL RUN judges a run that was never resumed"

@@ -1,7 +1,7 @@
 """Turns what each pass came to into limits and clauses."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import polars as pl
 
@@ -144,8 +144,9 @@ def _outside(whole: Whole, one: Generation) -> Iterator[Limit]:
         return
     is_beyond = pl.col("sample_id") > one.size
     if any(len(whole.library.lowest(leg.plain, is_beyond, 1)) for leg in whole.counted.legs):
-        text = f"ids reach {bounds[1]:,}, and {name_of(one)} is said to have {one.size:,} samples"
-        yield limit("id-outside-dataset", f"{text}: they were counted, not compared with a list")
+        text = f"ids reach {bounds[1]}, and {name_of(one)} is said to have {one.size:,} samples"
+        found = limit("id-outside-dataset", f"{text}: they were counted, not compared with a list")
+        yield replace(found, ids=(str(bounds[1]),))
 
 
 def _not_over(one: Generation) -> Limit:
