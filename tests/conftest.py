@@ -22,6 +22,9 @@ ANY_RUNS = [
 ]
 """For what must hold of any ledger: all real ones, all traps, and every eighth case."""
 
+OURS = ("GITHUB_STEP_SUMMARY", "LEDGER_AUDIT_REDACT")
+"""Variables that the program itself reads."""
+
 # the frames of tests are small, and each worker of the suite has a core of its own
 os.environ.setdefault("POLARS_MAX_THREADS", "1")
 
@@ -40,7 +43,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.fixture(autouse=True)
 def _plain_surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
     """No variable of the machine may change a report."""
-    for name in ("CI", "NO_COLOR", "FORCE_COLOR", "COLUMNS", "GITHUB_ACTIONS", "TERM"):
+    for name in ("CI", "NO_COLOR", "FORCE_COLOR", "COLUMNS", "GITHUB_ACTIONS", "TERM", *OURS):
         monkeypatch.delenv(name, raising=False)
 
 

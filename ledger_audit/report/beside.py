@@ -95,7 +95,11 @@ def forbidden_block(found: Forbidden) -> Iterator[RenderableType]:
             yield Text(against(listed), style="bold")
             grid = columns_of_three()
             for hits in listed.hits:
-                grid.add_row(f"  attempt {printable(hits.attempt)}", "", Text(hits_of(hits)))
+                grid.add_row(
+                    f"  attempt {printable(hits.attempt)}",
+                    "",
+                    Text(f"{hits_of(hits)}; e.g. {', '.join(examples_of(hits))}"),
+                )
             yield grid
     for note in found.notes:
         yield Text(f"note: {printable(note)}")
@@ -123,12 +127,15 @@ def hits_of(hits: ForbiddenHits) -> str:
     """Tell what one attempt used against a list, and where."""
     tokens = "" if hits.tokens is None else f", {counted(hits.tokens, 'token')}"
     steps = ((hits.first_step, hits.last_step),)
-    where = (
+    return (
         f"{counted(hits.records, 'record')} of {counted(hits.samples, 'sample')}{tokens}; "
-        f"{several('rank', hits.ranks)}, {several('step', steps)}; e.g. "
+        f"{several('rank', hits.ranks)}, {several('step', steps)}"
     )
-    told = [
+
+
+def examples_of(hits: ForbiddenHits) -> list[str]:
+    """Name some of the samples, with the tokens that were used."""
+    return [
         quoted(one.sample_id) + ("" if one.span is None else f" [{one.span[0]}:{one.span[1]})")
         for one in hits.examples
     ]
-    return where + ", ".join(told)

@@ -7,7 +7,7 @@ from ledger_audit import __version__
 from ledger_audit.model import Clause, Report, Resume, Verdict
 from ledger_audit.printable import printable, quoted, shortened
 from ledger_audit.report import phrases
-from ledger_audit.report.beside import against, hits_of
+from ledger_audit.report.beside import against, examples_of, hits_of
 from ledger_audit.report.opening import opening
 
 NOTHING_TO_JUDGE = "a resume to judge"
@@ -80,7 +80,9 @@ def _whole_lineage(report: Report, clauses: Iterable[Clause]) -> ET.Element:
     for listed in () if found is None else found.lists:
         if listed.records:
             lines.append(against(listed))
-            lines += [f"attempt {quoted(one.attempt)}: {hits_of(one)}" for one in listed.hits]
+            for one in listed.hits:
+                examples = ", ".join(examples_of(one))
+                lines.append(f"attempt {quoted(one.attempt)}: {hits_of(one)}; e.g. {examples}")
     for clause in clauses:
         _judge(_case(suite, str(clause.clause), f"{report.command}.lineage"), clause, lines)
     _count(suite, suite.iter("testcase"))

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from ledger_audit import __version__
 from ledger_audit.model import Clause, Finding, Limit, Report, Resume, Verdict
 from ledger_audit.model.causes import Cause
+from ledger_audit.model.forbidden import ForbiddenHits
 from ledger_audit.printable import counted, shortened
 from ledger_audit.report import phrases
-from ledger_audit.report.beside import PAIRS, against, fingerprint_rows, hits_of
+from ledger_audit.report.beside import PAIRS, against, examples_of, fingerprint_rows, hits_of
 from ledger_audit.report.command_line import command_of
-from ledger_audit.report.markdown_text import name, prose
+from ledger_audit.report.markdown_text import code, name, prose
 from ledger_audit.report.opening import opening
 from ledger_audit.report.picture import set_picture
 
@@ -81,12 +82,14 @@ def _bytes(lines: Iterable[str]) -> int:
 def _sections(report: Report) -> Iterator[Section]:
     told = opening(report)
     head = [f"## ledger-audit {report.command}: {told.verdict}", ""]
-    head.append(f"**{told.verdict}**{'' if told.reach[0] == ':' else ' '}{prose(told.reach)}")
+    is_joined = told.reach.startswith(":")
+    head.append(f"**{told.verdict}**{':' * is_joined} {prose(told.reach.lstrip(':'))}")
     head += [] if told.sentence is None else ["", prose(told.sentence)]
     yield Section(_FIRST, tuple(head), noun="verdict")
     yield Section(_FIRST, (), tuple(_items(told.rows)), "line on what to do")
     for title, judged in _by_need(report):
-        if judged.verdict == Verdict.CONTINUOUS and len(report.resumes) > 1:
+        is_newest = judged is report.stream or judged is report.resumes[-1]
+        if judged.verdict == Verdict.CONTINUOUS and not is_newest:
             text = f"- **{prose(title)}**: continuous {prose(phrases.reach(judged))}"
             yield Section(_LIMITS, (text,), noun="continuous resume")
         else:
@@ -98,7 +101,15 @@ def _sections(report: Report) -> Iterator[Section]:
         head = [f"Not in the newest weights: {counted(len(outside), 'attempt')}", ""]
         yield Section(_REST, tuple(head), tuple(f"- {one}" for one in outside), "attempt")
     command = shortened(command_of(report), _LONGEST_COMMAND)
-    head = ["#### How to reproduce", "", "```sh", command, "```", "", f"ledger-audit {__version__}"]
+    head = [
+        "#### How to reproduce",
+        "",
+        "```sh",
+        command,
+        "```",
+        "",
+        f"Told by ledger-audit {__version__}.",
+    ]
     yield Section(_FIRST, tuple(head), noun="command")
 
 
@@ -202,11 +213,14 @@ def _forbidden(report: Report) -> Iterator[Section]:
     found = report.forbidden
     for listed in () if found is None else found.lists:
         if listed.records:
-            rows = tuple(
-                f"- attempt {name(one.attempt)}: {prose(hits_of(one))}" for one in listed.hits
-            )
+            rows = tuple(_hits(one) for one in listed.hits)
             title = f"#### {prose(against(listed))}"
             yield Section(_FINDINGS, (title, ""), rows, "attempt with forbidden samples")
     notes = () if found is None else tuple(f"- note: {prose(one)}" for one in found.notes)
     if notes:
         yield Section(_LIMITS, (), notes, "note")
+
+
+def _hits(hits: ForbiddenHits) -> str:
+    examples = ", ".join(code(one) for one in examples_of(hits))
+    return f"- attempt {name(hits.attempt)}: {prose(hits_of(hits))}; for instance {examples}"
