@@ -11,7 +11,7 @@ import polars as pl
 from ledger_audit.continuity import declared
 from ledger_audit.continuity.contract import Contract
 from ledger_audit.continuity.facts import Facts
-from ledger_audit.continuity.frames import IS_USED, SEQUENCE
+from ledger_audit.continuity.frames import IN_MEMORY, IS_USED, SEQUENCE
 from ledger_audit.continuity.frontier import moved_past
 from ledger_audit.continuity.repeats import within_declared
 from ledger_audit.model import Expected, Order, Resumed
@@ -77,7 +77,7 @@ def _with_worst(rows: pl.DataFrame, severity: list[str]) -> pl.DataFrame:
             )
         )
         .drop("severity")
-        .collect()
+        .collect(engine=IN_MEMORY)
     )
 
 

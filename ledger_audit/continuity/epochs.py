@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from ledger_audit.continuity.frames import IS_USED, SEQUENCE, Side
+from ledger_audit.continuity.frames import IN_MEMORY, IS_USED, SEQUENCE, Side
 from ledger_audit.continuity.identity import Keyed
 
 _MOST = 1 << 31
@@ -111,7 +111,12 @@ def with_generations(known: Keyed) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataF
     if "epoch" not in by:
         plain = [frame.with_columns(generation=pl.lit(0, pl.Int64)) for frame in frames]
         return plain[0], plain[1], plain[2]
-    codes = pl.concat([frame.lazy().select(by) for frame in frames]).unique().sort(by).collect()
+    codes = (
+        pl.concat([frame.lazy().select(by) for frame in frames])
+        .unique()
+        .sort(by)
+        .collect(engine=IN_MEMORY)
+    )
     if codes.height == 1:
         whole = [frame.with_columns(generation=pl.lit(0, pl.Int64)) for frame in frames]
         return whole[0], whole[1], whole[2]
@@ -198,7 +203,7 @@ def ends_of(
     return (
         table.with_columns(over=over)
         .select("generation", "source", "epoch", "over", *columns)
-        .collect()
+        .collect(engine=IN_MEMORY)
     )
 
 

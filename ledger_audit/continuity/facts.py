@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from ledger_audit.continuity import declared, epochs
-from ledger_audit.continuity.frames import IS_USED, SEQUENCE
+from ledger_audit.continuity.frames import IN_MEMORY, IS_USED, SEQUENCE
 from ledger_audit.continuity.identity import Keyed
 from ledger_audit.continuity.windows import whole_through
 
@@ -150,7 +150,7 @@ def _with_tail(rows: pl.DataFrame, ends: pl.DataFrame) -> pl.DataFrame:
         .with_columns(at_end=pl.col("at_last") & pl.col("over"))
         .with_columns(tail=pl.col("at_end") & (pl.col("consumed") | pl.col("used_before")))
         .drop("over", "end")
-        .collect()
+        .collect(engine=IN_MEMORY)
     )
 
 
@@ -160,7 +160,7 @@ def _with_partners(
     steps = resumed.lazy().select(resumed="order", resumed_step="step")
     partners = pairs.lazy().join(steps, on="resumed").rename({"reference": "order"})
     joined = reference.lazy().join(partners, on="order", how="left", maintain_order="left")
-    return joined.collect()
+    return joined.collect(engine=IN_MEMORY)
 
 
 def _with_reference(
@@ -176,7 +176,7 @@ def _with_reference(
     )
     partners = pairs.lazy().select(ref="reference", order="resumed").join(places, on="ref")
     joined = resumed.lazy().join(partners, on="order", how="left", maintain_order="left")
-    return joined.collect()
+    return joined.collect(engine=IN_MEMORY)
 
 
 def _coverage(
@@ -225,7 +225,7 @@ def _coverage(
         | pl.lit(windows.reference.missing > 0)
         | pl.lit(bool(windows.reference.torn or windows.resumed.torn)),
         uses_through=(uses_so_far + so_far + before) * (1 + unseen),
-    ).collect()
+    ).collect(engine=IN_MEMORY)
 
 
 def sequences(rows: pl.DataFrame) -> pl.DataFrame:
@@ -243,5 +243,5 @@ def sequences(rows: pl.DataFrame) -> pl.DataFrame:
         within.filter(~pl.col("tail"))
         .group_by("step")
         .agg(pl.struct(SEQUENCE).n_unique().cast(pl.Int64).alias("n"))
-        .collect()
+        .collect(engine=IN_MEMORY)
     )

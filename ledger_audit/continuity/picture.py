@@ -46,15 +46,14 @@ def draw(windows: Windows, classified: Classified, disordered: pl.DataFrame) -> 
         classified: what happened to the records of two of them.
         disordered: rows of the resumed window that are out of order.
     """
-    cells = pl.concat(
-        [
-            _cells(windows.committed.within.filter(IS_USED), COMMITTED),
-            _cells(classified.expected, pl.col("worst")),
-            _cells(classified.resumed, pl.col("worst"), side="resumed"),
-            _cells(disordered, str(Overlay.OUT_OF_ORDER), side="resumed"),
-            *_alike(windows),
-        ]
-    )
+    parts = [
+        _cells(windows.committed.within.filter(IS_USED), COMMITTED),
+        _cells(classified.expected, pl.col("worst")),
+        _cells(classified.resumed, pl.col("worst"), side="resumed"),
+    ]
+    if not disordered.is_empty():
+        parts.append(_cells(disordered, str(Overlay.OUT_OF_ORDER), side="resumed"))
+    cells = pl.concat([*parts, *_alike(windows)])
     columns = _columns(cells["step"], windows.checkpoint_step)
     if not columns or cells.is_empty():
         return Picture((), ())
@@ -73,6 +72,8 @@ def _alike(windows: Windows) -> Iterator[pl.DataFrame]:
     kinds = {"reference": Expected.MATCHED, "resumed": Resumed.IN_PLACE}
     for side, kind in kinds.items():
         window = getattr(windows, side)
+        if window.known.is_empty():
+            continue
         ranks = window.records.select("rank").unique()
         cells = window.known.select("step").join(ranks, how="cross")
         yield _cells(cells, str(kind), side=side)

@@ -4,7 +4,7 @@ import polars as pl
 
 from ledger_audit.continuity import declared
 from ledger_audit.continuity.facts import Facts
-from ledger_audit.continuity.frames import IS_USED, SEQUENCE
+from ledger_audit.continuity.frames import IN_MEMORY, IS_USED, SEQUENCE
 from ledger_audit.continuity.windows import END
 from ledger_audit.model import Positions
 
@@ -91,13 +91,18 @@ def positions_prove_through(facts: Facts) -> int | None:
     is_gapless = pl.col("places").cum_sum() == pl.col("position").cum_max() - largest
     steps = steps.sort("step").filter(is_gapless.cum_min())
     whole = windows.resumed.steps.lazy().filter("whole")
-    proven = steps.join(whole, on="step", how="semi").select(pl.col("step").max()).collect().item()
+    proven = (
+        steps.join(whole, on="step", how="semi")
+        .select(pl.col("step").max())
+        .collect(engine=IN_MEMORY)
+        .item()
+    )
     return proven if isinstance(proven, int) else None
 
 
 def _repeated(used: pl.DataFrame, committed: pl.DataFrame) -> int:
     """Count sequences at a position that a committed or an earlier resumed sequence had."""
-    sequences = used.lazy().select(*SEQUENCE, "position").unique().collect()
+    sequences = used.lazy().select(*SEQUENCE, "position").unique().collect(engine=IN_MEMORY)
     consumed = sequences["position"].is_in(committed["position"].unique().implode())
     fresh = sequences.filter(~consumed)
     return int(consumed.sum()) + fresh.height - fresh["position"].n_unique()
@@ -144,7 +149,7 @@ def _drift(facts: Facts, used: pl.DataFrame) -> int:
     columns = ["position", *sample]
     committed, reference = facts.committed.lazy(), facts.reference.lazy()
     held = [committed.filter(IS_USED).select(columns), reference.select(columns)]
-    before = pl.concat(held).drop_nulls("position").unique().collect()
+    before = pl.concat(held).drop_nulls("position").unique().collect(engine=IN_MEMORY)
     shared = used.filter(pl.col("position").is_in(before["position"].unique().implode()))
     if windows.reference.missing or windows.committed.missing:
         # a piece of the old sequence may be what is missing: only a wholly new one is drift

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import polars as pl
 
-from ledger_audit.continuity.frames import IS_USED, arranged
+from ledger_audit.continuity.frames import IN_MEMORY, IS_USED, arranged
 from ledger_audit.continuity.lineage import Attempt
 
 STEPS = {
@@ -48,7 +48,7 @@ def with_fates(records: pl.DataFrame, tries: pl.DataFrame) -> pl.DataFrame:
             strategy="forward",
             check_sortedness=False,
         )
-        .collect()
+        .collect(engine=IN_MEMORY)
     )
     joined = _without_rewritten(joined)
     return arranged(
@@ -186,7 +186,7 @@ def steps_from(
             stray=pl.when(~pl.col("committed")).then("n_used").otherwise(0),
         )
         .select(list(STEPS))
-        .collect()
+        .collect(engine=IN_MEMORY)
     )
 
 
