@@ -5,6 +5,7 @@ import resource
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -79,17 +80,24 @@ def said(ledger: Ledger) -> tuple[Any, ...]:
     return groups, extents, ledger.records("0", 0).sort("rank", "step").rows(), ledger.runs
 
 
+@cache
+def heard() -> list[tuple[str, str]]:
+    """Give a list to which every opening and listing of this process is added from now on."""
+    said: list[tuple[str, str]] = []
+
+    def hear(name: str, told: tuple[Any, ...]) -> None:
+        if name in ("open", "os.scandir"):
+            said.append((name, str(told[0])))
+
+    sys.addaudithook(hear)  # it can never be taken away: there is one
+    return said
+
+
 def footers_read(root: Path) -> list[str]:
-    """Open a ledger in another process, and list the sealed files that Python opened."""
-    program = (
-        "import sys; from pathlib import Path; from ledger_audit.ledger.opening import open_ledger;"
-        "sys.addaudithook(lambda name, told: print(name, told[0]) "
-        "if name in ('open', 'os.scandir') else None);"
-        f"open_ledger([Path({str(root)!r})])"
-    )
-    told = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    ).stdout.splitlines()
+    """Open a ledger, and list the sealed files that Python opened."""
+    heard().clear()
+    open_ledger([root])
+    told = [f"{name} {path}" for name, path in heard()]
     listed = [line for line in told if line.startswith("os.scandir") and "attempt=" in line]
     assert len(listed) == len(set(listed)), "a folder was listed twice"
     return [line.split("/")[-1] for line in told if line.endswith(".parquet")]

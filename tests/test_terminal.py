@@ -1,10 +1,12 @@
 """The report for eyes: golden screens, counts that equal the JSON's, and what a screen may be."""
 
+import json
 import os
 import pty
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -27,6 +29,7 @@ from ledger_audit.model import (
     Verdict,
 )
 from ledger_audit.printable import quoted
+from ledger_audit.report.json_v1 import to_json
 from ledger_audit.report.marks import LETTERS, STYLES, VERDICTS
 from ledger_audit.report.phrases import damage_of
 from ledger_audit.report.picture import set_picture
@@ -67,7 +70,9 @@ FOLDERS = [path.parent for path in ANY_RUNS]
 ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 
 
+@cache
 def _report(command: str, folder: Path) -> Report:
+    """Judge a case once for all of its screens."""
     if command == "gate":
         return audit.gate([folder / "control"], [folder / "run"], audit.Reading(full=True))
     return audit.diff([folder / "run"])
@@ -104,9 +109,8 @@ def test_no_golden_screen_is_left_over() -> None:
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.name)
 def test_the_screen_tells_what_the_json_tells(folder: Path) -> None:
     """Counts by outcome, verdicts and limits are the JSON's, on every screen, in every colour."""
-    arguments = [folder / "run"]
-    told = ledger_audit("diff", *arguments, "--format", "json").report
-    report = audit.diff(arguments)
+    report = audit.diff([folder / "run"])
+    told = json.loads(to_json(report))
 
     for screen in (Screen(60), Screen(80), Screen(200), Screen(200, has_colour=True)):
         text = ESCAPE.sub("", to_terminal(report, screen))
