@@ -50,6 +50,12 @@ class UnreadableError(LedgerAuditError):
     exit_code = ExitCode.UNREADABLE
 
 
+class UnprovenError(LedgerAuditError):
+    """The ledger does not prove what the command would have to build on: nothing was made."""
+
+    exit_code = ExitCode.UNPROVEN
+
+
 class LedgerWriteError(LedgerAuditError):
     """A record or an event could not be written; raised only by a strict writer."""
 

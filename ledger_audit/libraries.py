@@ -9,6 +9,7 @@ from ledger_audit.continuity.exposure.library import Library, Looked, Seen, Step
 from ledger_audit.ledger.counting import Tally, look
 from ledger_audit.ledger.reader import Ledger
 from ledger_audit.ledger.searching import Search
+from ledger_audit.ledger.spent import Spent
 from ledger_audit.ledger.uses import Bytes, Hashes
 from ledger_audit.ledger.uses import seen as noting
 from ledger_audit.ledger.whole import Scan, Whole
@@ -35,7 +36,7 @@ def library_of(ledger: Ledger, archive: Archive) -> Library:
         *,
         hashes: bool,
     ) -> Looked:
-        assert isinstance(seen, Bytes | Hashes)
+        assert isinstance(seen, Bytes | Hashes | Spent)
         tally = Tally(ledger.name, seen, has_spans, has_positions, hashes)
         look(whole, _scan(steps), rows, tally)
         return Looked(tally.counts(), tally.sums())

@@ -21,6 +21,7 @@ COMMANDS = {
     "gate": "Judge a run, and each of its resumes, by an uninterrupted control run.",
     "verify": "Say of a whole run whether each sample was used as often as promised.",
     "reference": "Write the stream that a job should consume, from what decides its order.",
+    "plan": "Deal what is left of the stream after a checkpoint to any number of ranks.",
     "init": "Write a contract from what a ledger shows, with a comment on every term.",
     "show": "Show the records around a resume, rank by slot, as they are.",
     "checkpoints": "Say of every checkpoint what it is worth, and which one to resume from.",

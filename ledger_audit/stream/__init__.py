@@ -1,5 +1,1 @@
-"""
-Expected streams, worked out from what decides the order: no run is needed for them.
-
-Each kind gives its stream in pieces, in its global order: frames with the columns of PIECE.
-"""
+"""The expectation: which samples are to come, in which order, and who is to use them."""
