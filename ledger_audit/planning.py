@@ -18,7 +18,7 @@ from ledger_audit.ledger.staging import publish, staged
 from ledger_audit.ledger.whole import Whole
 from ledger_audit.model import Reading
 from ledger_audit.model.plan import Check, Plan
-from ledger_audit.sources import read_lists, source_of
+from ledger_audit.sources import Opened, read_lists, source_of
 from ledger_audit.stream import cursor_file
 from ledger_audit.stream.checking import check as check_all
 from ledger_audit.stream.consumed import Consumed, at, consumed_at, window_after
@@ -34,7 +34,9 @@ class _Begun:
     """A ledger at a checkpoint, and the stream that it is to follow."""
 
     ledger: Ledger
+    opened: Opened
     library: Library
+    """Its lineage ends with the checkpoint."""
     stream: Ordered
 
     def has(self, column: str) -> bool:
@@ -78,7 +80,7 @@ def plan(
             hint="give --reference: a control run, or the expected stream",
         )
     consumed = _consumed(begun, reading, tell)
-    opened = source_of(begun.ledger)
+    opened = begun.opened
     tell("looking at what is left of the stream")
     refused = forbidding(opened, read_lists(contract, opened.search), contract)
     made = rest(begun.stream, consumed, refused, wanted)
@@ -134,13 +136,15 @@ def _begin(
 ) -> _Begun:
     tell("opening the ledger")
     ledger = open_ledger(roots, columns=reading.columns)
-    library = at(source_of(ledger).library(), step)
+    opened = source_of(ledger)
+    library = at(opened.library(), step)
     if not reference:
-        return _Begun(ledger, library, rolled_back(window_after(library), step, ledger.id_type))
+        lost = rolled_back(window_after(library), step, ledger.id_type)
+        return _Begun(ledger, opened, library, lost)
     other = open_ledger(reference, columns=reading.columns)
     same_id_type([ledger, other])
     stream = reference_of(other, source_of(other).library(), reading.memory)
-    return _Begun(ledger, library, stream)
+    return _Begun(ledger, opened, library, stream)
 
 
 def _consumed(begun: _Begun, reading: Reading, tell: Tell) -> Consumed:

@@ -187,7 +187,7 @@ def _is_level(rows: pl.DataFrame, consumed: Consumed, plan: Ordered, planned: Sp
         parts.append(planned.left_of(piece).select(parts[0].columns))
     ends = pl.concat([_ends(rows, 1), *(_ends(part, -1) for part in parts)])
     level = ends.group_by(*_DOCUMENT, "token").agg(pl.col("n").sum())
-    return not level["n"].any()
+    return not (level["n"] != 0).any()
 
 
 def _ends(rows: pl.DataFrame, sign: int) -> pl.DataFrame:

@@ -91,7 +91,8 @@ def compared(stream: Ordered, has: Callable[[str], bool], bounds: Bounds) -> Com
         both = min(bounds[0], own[0]), max(bounds[1], own[1])
     columns = []
     for name in LABELS:
-        one, other = has(name), stream.has(name)
+        asked = "token_start" if name == "token_end" else name  # spans have both
+        one, other = has(asked), stream.has(asked)
         columns += [name] if one and other else []
         others |= {name} if one != other else set()
     return Compared(Identity(tuple(columns)), frozenset(others), both, stream.first_step)
