@@ -1,6 +1,5 @@
 """Steps that a run and its control consumed alike are settled by sums: the verdict is the same."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,15 +8,14 @@ import pyarrow as pa
 import pytest
 from conftest import FIXTURES
 from emitting import emit_ledger
+from gated import bare, is_settled, judged
 from running import ledger_audit
 from tiny import Line, attempt, dealt, write
 
-from ledger_audit import audit, sources
-from ledger_audit.continuity import gating, settling
-from ledger_audit.continuity.contract import GATE, Contract
+from ledger_audit.continuity import gating, opening, settling
+from ledger_audit.continuity.contract import Contract
 from ledger_audit.ledger.digest import digest
 from ledger_audit.ledger.schema import DIGEST_COLUMNS
-from ledger_audit.report.json_v1 import to_json
 
 PAIRS = [
     folder
@@ -39,40 +37,8 @@ def settles(monkeypatch: pytest.MonkeyPatch) -> list[settling.Settled | None]:
         return found[-1]
 
     monkeypatch.setattr(gating, "settle", spied)
-    monkeypatch.setattr(settling, "AROUND", 1)
+    monkeypatch.setattr(opening, "AROUND", 1)
     return found
-
-
-def _judged(
-    control: Path,
-    ours: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    contract: Contract = GATE,
-    **how: Any,
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Give the report of all records, and the one of steps that are settled."""
-    reports = []
-    for rows in (1 << 60, 0):
-        monkeypatch.setattr(sources, "ROWS", rows)
-        reading = audit.Reading(full=True, **(how if rows == 0 else {}))
-        reports.append(json.loads(to_json(audit.gate([control], [ours], reading, contract))))
-    return reports[0], reports[1]
-
-
-def _bare(report: dict[str, Any]) -> dict[str, Any]:
-    """Leave out what sums cannot see: slots, distinct samples, epochs' order, places, causes."""
-    for part in [report["stream"], *report["resumes"]]:
-        part["outcomes"]["overlays"].pop("misplaced")
-        part["later_epochs"] = [{**one, "same_order_as": None} for one in part["later_epochs"]]
-        part["limits"] = [
-            one for one in part["limits"] if one["code"] not in ("frozen-epochs", "no-later-epoch")
-        ]
-        part["positions"], part["shift"]["positions"], part["causes"] = None, None, []
-        for side in ("resumed", "expected"):
-            for amount in part["outcomes"][side].values():
-                amount["samples"] = None
-    report["options"].pop("trusts_digests", None)
-    return report
 
 
 def _job() -> Jobs:
@@ -119,40 +85,38 @@ def test_every_real_pair_gets_the_same_report(
     folder: Path, monkeypatch: pytest.MonkeyPatch, settles: list[settling.Settled | None]
 ) -> None:
     """Whatever could be settled of it: verdict, clauses, outcomes, shift, reach, limits."""
-    whole, settled = _judged(folder / "control", folder / "run", monkeypatch)
+    whole, settled = judged(folder / "control", folder / "run", monkeypatch)
 
-    assert _bare(settled) == _bare(whole)
+    assert bare(settled) == bare(whole)
     assert len(settles) <= 1
 
 
 @pytest.mark.parametrize(
-    ("change", "verdict", "is_settled"),
+    ("change", "verdict", "is_enough"),
     [(list, "continuous", True), (_swapped, "broken", True), (_replayed, "broken", False)],
 )
 def test_only_steps_that_differ_are_opened(
     change: Callable[[list[Line]], list[Line]],
     verdict: str,
-    is_settled: bool,
+    is_enough: bool,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     settles: list[settling.Settled | None],
 ) -> None:
-    """A clean run and one with two steps in each other's place; a replay asks for all records."""
+    """Also of two steps in each other's place; why a resume replays, all records tell."""
     control, ours = _job()
     ledgers = [
         write(tmp_path / "control", _with_epochs(control)),
         write(tmp_path / "run", _with_epochs(change(ours))),
     ]
 
-    whole, settled = _judged(*ledgers, monkeypatch)
+    whole, settled = judged(*ledgers, monkeypatch)
 
     assert settled["verdict"] == verdict
-    assert (settles[0] is not None) is is_settled
-    if settles[0] is not None:
-        assert not set(settles[0].steps.to_list()) & {40, 50} or change is list
-        assert settled["stream"]["outcomes"]["resumed"]["in-place"]["samples"] is None
-        assert settled["stream"]["outcomes"]["overlays"]["misplaced"] is None
-    assert _bare(settled) == _bare(whole)
+    assert settles[0] is not None
+    assert not set(settles[0].steps.to_list()) & {40} or change is list
+    assert is_settled(settled) is is_enough
+    assert bare(settled) == bare(whole)
 
 
 def test_a_contract_of_places_looks_at_every_record(
@@ -162,7 +126,7 @@ def test_a_contract_of_places_looks_at_every_record(
     control, ours = _job()
     ledgers = [write(tmp_path / "control", control), write(tmp_path / "run", ours)]
 
-    whole, settled = _judged(*ledgers, monkeypatch, Contract(order="step", placement="kept"))
+    whole, settled = judged(*ledgers, monkeypatch, Contract(order="step", placement="kept"))
 
     assert settles == [None]
     assert settled["stream"] == whole["stream"]
@@ -182,11 +146,11 @@ def test_trusted_digests_settle_without_a_record(
         emit_ledger(_with_epochs(change(ours)), tmp_path / "run"),
     ]
 
-    whole, settled = _judged(*ledgers, monkeypatch, trusts_digests=True)
+    whole, settled = judged(*ledgers, monkeypatch, trusts_digests=True)
 
     assert settles[0] is not None
     assert len(settles[0].steps) > 30
-    told, read = _bare(settled), _bare(whole)
+    told, read = bare(settled), bare(whole)
     for part in [*told["resumes"], told["stream"], *read["resumes"], read["stream"]]:
         part["later_epochs"] = []  # digests do not tell passes apart
     assert told == read
@@ -207,7 +171,7 @@ def test_a_digest_that_lies_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyP
         write(tmp_path / "run", lies),
     ]
 
-    whole, settled = _judged(*ledgers, monkeypatch)
+    whole, settled = judged(*ledgers, monkeypatch)
 
     assert whole["verdict"] == settled["verdict"] == "unproven"
     assert "digest-mismatch" in {one["code"] for one in settled["stream"]["limits"]}

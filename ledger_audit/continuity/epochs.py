@@ -158,8 +158,8 @@ def ends_of(
     committed: pl.DataFrame,
     others: pl.DataFrame,
     *,
-    by_epoch: bool,
-    by_source: bool,
+    unopened: tuple[pl.DataFrame, pl.DataFrame],
+    by: tuple[str, ...],
     size: int | None,
     left_out: int,
     largest_padding: int,
@@ -171,8 +171,9 @@ def ends_of(
         rows: RECORDS of the window, with generations and repeats.
         committed: RECORDS of the committed window, with generations.
         others: further RECORDS whose generations are asked for.
-        by_epoch: generations are epochs; else there is one, of all records, and never over.
-        by_source: epochs are counted by source.
+        unopened: PASSES of the committed window, and of this one.
+        by: `epoch`, or `source` and `epoch`: what makes a generation; without `epoch` there is
+            one, of all records, and never over.
         size: N, or null.
         left_out: samples that were deliberately skipped: an epoch is over without them.
         largest_padding: the most sequences that a sampler repeats at its end; 0 without N.
@@ -186,13 +187,20 @@ def ends_of(
     every = (rows.lazy(), committed.lazy(), others.lazy())
     table = pl.concat([frame.select("generation", "source", "epoch") for frame in every])
     table = table.unique("generation")
-    for counts in (_distinct(used, committed), _tails(used, largest_padding)):
+    by_epoch = "epoch" in by
+    of = table.select("generation", *by).collect()
+    unopened_of = _unopened(used, *unopened, of, list(by) if by_epoch else [])
+    for counts in (_distinct(used, committed), _tails(used, largest_padding), unopened_of):
         table = table.join(counts, on="generation", how="left")
-    table = table.with_columns(pl.col("distinct", "before", "tail_repeats").fill_null(0))
+    counted = ("distinct", "before", "tail_repeats", "more", "more_before")
+    table = table.with_columns(pl.col(counted).fill_null(0)).with_columns(
+        distinct=pl.col("distinct") + pl.col("more"),
+        before=pl.col("before") + pl.col("more_before"),
+    )
     over = pl.lit(value=False)
     if by_epoch and size is not None:
         over |= pl.col("distinct") + left_out >= size
-    if by_epoch and by_source:
+    if by_epoch and "source" in by:
         newest = used.lazy().group_by("source").agg(pl.col("epoch").max().alias("newest"))
         table = table.join(newest, on="source", how="left", nulls_equal=True)
         over |= (pl.col("newest") > pl.col("epoch")).fill_null(value=False)
@@ -223,6 +231,41 @@ def _distinct(used: pl.DataFrame, committed: pl.DataFrame) -> pl.LazyFrame:
         .agg(
             pl.col("key").n_unique().cast(pl.Int64).alias("distinct"),
             pl.col("key").filter("is_before").n_unique().cast(pl.Int64).alias("before"),
+        )
+    )
+
+
+def _unopened(
+    used: pl.DataFrame,
+    committed: pl.DataFrame,
+    own: pl.DataFrame,
+    generations: pl.DataFrame,
+    by: list[str],
+) -> pl.LazyFrame:
+    """
+    Count, by generation, the samples of which no record was opened: generation, more, more_before.
+
+    Args:
+        used: RECORDS that were used.
+        committed: PASSES of the committed window.
+        own: PASSES of this window.
+        generations: generation and the columns of `by`.
+        by: what makes a generation; empty: there is one.
+    """
+    ends_in = used.sort("step").group_by("generation").agg(ends_in=pl.col("attempt").last())
+    every = pl.concat([committed.with_columns(is_before=True), own.with_columns(is_before=False)])
+    if by:
+        every = every.join(generations, on=by, nulls_equal=True)
+    else:
+        every = every.with_columns(generation=pl.lit(0, pl.Int64))
+    is_before = pl.col("is_before") | (pl.col("attempt") != pl.col("ends_in"))
+    return (
+        every.lazy()
+        .join(ends_in.lazy(), on="generation", how="left")
+        .group_by("generation")
+        .agg(
+            more=pl.col("n").sum(),
+            more_before=pl.col("n").filter(is_before.fill_null(value=False)).sum(),
         )
     )
 

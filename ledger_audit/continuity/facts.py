@@ -60,8 +60,11 @@ def gather(known: Keyed, pairs: pl.DataFrame) -> Facts:
     committed, reference, resumed = epochs.with_generations(known)
     reference = epochs.with_repeats(reference, committed)
     resumed = epochs.with_repeats(resumed, committed)
-    resumed_ends = _ends(known, resumed, committed, reference, recipe, size)
-    reference_ends = _ends(known, reference, committed, resumed, reference_recipe, size)
+    passes = [side.passes for side in known.windows.sides]
+    frames = committed, reference
+    resumed_ends = _ends(known, resumed, *frames, (passes[0], passes[2]), recipe, size)
+    frames, unopened = (committed, resumed), (passes[0], passes[1])
+    reference_ends = _ends(known, reference, *frames, unopened, reference_recipe, size)
     reference = _with_partners(_with_tail(reference, reference_ends), resumed, pairs)
     resumed = _with_reference(_with_tail(resumed, resumed_ends), reference, pairs)
     through = whole_through(known.windows.reference, known.windows.checkpoint_step)
@@ -101,6 +104,7 @@ def _ends(
     rows: pl.DataFrame,
     committed: pl.DataFrame,
     others: pl.DataFrame,
+    unopened: tuple[pl.DataFrame, pl.DataFrame],
     recipe: epochs.Recipe,
     size: int | None,
 ) -> pl.DataFrame:
@@ -108,8 +112,8 @@ def _ends(
         rows,
         committed,
         others,
-        by_epoch="epoch" in known.columns,
-        by_source="source" in known.columns,
+        unopened=unopened,
+        by=tuple(name for name in ("source", "epoch") if name in known.columns),
         size=size,
         largest_padding=0 if size is None else recipe.largest_padding(size),
         left_out=declared.left_out(known.windows.resumed.attempts, known.windows.checkpoint_step),
@@ -195,7 +199,10 @@ def _coverage(
     """
     windows = known.windows
     whole = reference.filter(pl.col("step") <= (-1 if through is None else through))
-    budget = sequences(whole)["n"].sum() if through is not None else -1
+    budget = -1
+    if through is not None:
+        unopened = windows.reference.known.filter(pl.col("step") <= through)
+        budget = int(sequences(whole)["n"].sum()) + int(unopened["n"].sum())
     excused = reference.filter(
         pl.col("resumed").is_null(), declared.named(windows.resumed.attempts, windows)
     ).height
@@ -216,7 +223,7 @@ def _coverage(
     unseen = max(windows.committed.unlogged_share, windows.resumed.unlogged_share)
     committed = windows.committed
     before = committed.records["record"].n_unique() + committed.missing + committed.known["n"].sum()
-    used = pl.col("n").cum_sum() + so_far + excused
+    used = (pl.col("n") + pl.col("known")).cum_sum() + so_far + excused
     return steps.select(
         "step",
         covered=pl.lit(through is not None) & (used <= int(budget)),

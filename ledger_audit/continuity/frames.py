@@ -50,13 +50,30 @@ IS_USED = pl.col("fate").ne_missing("void")
 
 KNOWN = {"step": pl.Int64(), "n": pl.Int64(), "tokens": pl.Int64()}
 """
-Steps of which none of the records is there: how many they used, and of how many tokens (null: it
-is not known, or there are no spans).
+Records of a step that are not there: how many it used, and of how many tokens (null: it is not
+known, or there are no spans).
+"""
+
+PASSES = {
+    "attempt": pl.String(),
+    "first": pl.Int64(),
+    "last": pl.Int64(),
+    "source": pl.String(),
+    "epoch": pl.Int32(),
+    "n": pl.Int64(),
+}
+"""
+What records of KNOWN are of: so many samples of one pass that an attempt used between two steps,
+each of them once, and none of them anywhere else in the window.
 """
 
 
 def _nothing_known() -> pl.DataFrame:
     return pl.DataFrame(schema=KNOWN)
+
+
+def _of_no_pass() -> pl.DataFrame:
+    return pl.DataFrame(schema=PASSES)
 
 
 @dataclass(frozen=True)
@@ -77,6 +94,8 @@ class Side:
     """Attempts that are two launches under one label, and what shows it."""
     known: pl.DataFrame = field(default_factory=_nothing_known)
     """KNOWN."""
+    passes: pl.DataFrame = field(default_factory=_of_no_pass)
+    """PASSES of these; empty where they were not counted by passes."""
 
     @property
     def within(self) -> pl.DataFrame:

@@ -122,7 +122,8 @@ def _ended(
     if as_one:
         ended = used.group_by("step").agg(is_off.all().alias("off")).filter("off")
         # what the crash cut off the reference's last step may be what stands there instead
-        held = int(sequences(facts.reference)["n"].sum()) + _cut_off(facts)
+        known = int(facts.known.windows.reference.known["n"].sum())
+        held = int(sequences(facts.reference)["n"].sum()) + known + _cut_off(facts)
         ended = ended.join(facts.coverage.filter(pl.col("used") > held), on="step", how="semi")
         ended = ended.join(lanes, how="cross")
     else:

@@ -1,13 +1,11 @@
 """
 Judges a run, and its resumes, by a control: step by step where both are alike, else by records.
 
-Steps that both consumed alike need no record. Where what is left has a record without a partner,
-it may have been used in any of them: then everything is read.
+Of the steps that both consumed alike, few records are opened. Where these are not enough for the
+same report, all are.
 """
 
 from dataclasses import dataclass, replace
-
-import polars as pl
 
 from ledger_audit.continuity import windows as cut
 from ledger_audit.continuity.beside import Beside, look_beside
@@ -15,14 +13,15 @@ from ledger_audit.continuity.circumstances import Circumstances
 from ledger_audit.continuity.contract import Contract
 from ledger_audit.continuity.divergence import first_divergence
 from ledger_audit.continuity.forbidden import Found
-from ledger_audit.continuity.frames import IS_USED, Side
-from ledger_audit.continuity.judging import judge_windows, whole_windows
-from ledger_audit.continuity.resume import Audited, audit_resume, gather_facts
+from ledger_audit.continuity.frames import Side
+from ledger_audit.continuity.judging import audit_windows, judge_windows, whole_windows
+from ledger_audit.continuity.resume import audit_resume, gather_facts
 from ledger_audit.continuity.settling import Both, Settled, settle
+from ledger_audit.continuity.sufficiency import has_lone, is_enough
 from ledger_audit.continuity.terms import asked_of
 from ledger_audit.continuity.weights import going_on, held_by
 from ledger_audit.continuity.windows import Source, Windows
-from ledger_audit.model import Expected, Resume
+from ledger_audit.model import Resume
 
 Judged = tuple[Resume, list[Resume]]
 """The stream, with its first divergence, and each resume."""
@@ -51,14 +50,23 @@ def judge_by_control(
         both: what finds the steps that both consumed alike; null: all records are looked at.
     """
     control, run = asked_of(control, contract), asked_of(run, contract)
-    settled = None if both is None else settle(both, control, run, contract)
-    if settled is not None:
-        found = _Gate(settled.control, settled.run, contract, forbidden, settled).judged(indices)
-        if found is not None:
-            return found
+    for way in _ways(both):
+        settled = settle(way, control, run, contract)
+        if settled is not None:
+            gate = _Gate(settled.control, settled.run, contract, forbidden, settled)
+            found = gate.judged(indices)
+            if found is not None:
+                return found
     found = _Gate(control, run, contract, forbidden, None).judged(indices)
     assert found is not None, "with all records there is nothing left to look at"
     return found
+
+
+def _ways(both: Both | None) -> list[Both]:
+    """Give the ways to find what is alike: digests may leave open what records tell."""
+    if both is None:
+        return []
+    return [both, replace(both, trusts_digests=False)] if both.trusts_digests else [both]
 
 
 @dataclass(frozen=True)
@@ -79,6 +87,8 @@ class _Gate:
         run = self.run
         for index in range(1, len(run.lineage.chain)):
             run = going_on(run, index, held_by(run, index))
+        if self.settled is not None and not _is_plain(self.run, run):
+            return None
         whole = cut.surviving_stream(self.control, is_reference=True)
         windows = Windows(
             checkpoint_step=0,
@@ -87,11 +97,11 @@ class _Gate:
             resumed=cut.surviving_stream(run, is_reference=False),
             reference_kind="control",
         )
-        around = self._around(run.has_commits and self.control.has_commits, 0)
+        around = self._around(run.has_commits and self.control.has_commits)
         around = replace(around, beside=Beside(forbidden=self.forbidden))
         newest = run.lineage.chain[-1].label
         audited = audit_resume(windows, self.contract, around, from_attempt=None, to_attempt=newest)
-        if self._must_look(audited):
+        if self.settled is not None and not is_enough(audited, self.settled):
             return None
         divergence = first_divergence(audited.facts)
         resumes = []
@@ -101,25 +111,29 @@ class _Gate:
             if self.settled is not None and not agrees:
                 return None
             windows = whole_windows(run, index, cut.after(whole, at) if agrees else None)
-            own = replace(self._around(run.has_commits, at), beside=besides[index])
+            own = replace(self._around(run.has_commits), beside=besides[index])
+            if self.settled is not None and not self._is_enough(windows, index, own):
+                return None
             resumes.append(judge_windows(windows, run, index, self.contract, own))
         return replace(audited.told(), first_divergence=divergence), resumes
 
-    def _around(self, has_commits: bool, step: int) -> Circumstances:
-        if self.settled is None:
+    def _around(self, has_commits: bool) -> Circumstances:
+        if self.settled is None or self.settled.columns is not None:
             return Circumstances(has_commits=has_commits)
-        later = self.settled.over_after(step)
-        return Circumstances(has_commits=has_commits, is_narrow=True, later_epochs=later)
+        return Circumstances(has_commits=has_commits, is_narrow=True, later_epochs=())
 
-    def _must_look(self, audited: Audited) -> bool:
-        """Tell whether a record without a partner may have one among those left out."""
-        if self.settled is None:
+    def _is_enough(self, windows: Windows, index: int, around: Circumstances) -> bool:
+        """Tell whether what is open is enough to judge a resume, and to say why it is broken."""
+        assert self.settled is not None
+        audited = audit_windows(windows, self.run, index, self.contract, around)
+        if self.settled.columns is None:
+            return True
+        if not is_enough(audited, self.settled):
             return False
-        rows, expected = audited.classified.resumed, audited.classified.expected
-        lone = expected.filter(
-            ~pl.col("worst").is_in([str(Expected.MATCHED), str(Expected.PENDING)])
-        )
-        return rows.filter(IS_USED, pl.col("ref").is_null()).height > 0 or lone.height > 0
+        later = audited.report.later_epochs
+        is_asked_more = any(epoch.is_broken and epoch.missing for epoch in later)
+        # causes are told by the order of all that came before
+        return not is_asked_more and not (audited.asks_why and has_lone(audited))
 
     def _agrees(self, control: Side, run: Source, index: int) -> bool:
         """Tell whether a control consumed, step by step, what the run had at a resume."""
@@ -131,3 +145,14 @@ class _Gate:
             reference_kind="control",
         )
         return first_divergence(gather_facts(windows, self.contract.token_overlap)) is None
+
+
+def _is_plain(before: Source, after: Source) -> bool:
+    """
+    Tell whether every attempt gave the steps after its checkpoint, and up to the next one's.
+
+    Not where weights were ahead of their label, or an attempt went back behind an earlier resume.
+    """
+    ends = [one.resumed_at or 0 for one in before.lineage.chain[1:]]
+    is_ahead = any(held_by(before, index) > end for index, end in enumerate(ends, 1))
+    return not is_ahead and before.lineage == after.lineage and ends == sorted(ends)

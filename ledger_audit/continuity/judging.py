@@ -69,7 +69,7 @@ def _judge_whole(
         last = far + reading.after
         windows, around = _guided(expected, windows, contract, around, last)
         if around.departs_at is None:
-            audited = _audited(windows, source, index, contract, around)
+            audited = audit_windows(windows, source, index, contract, around)
             windows = _with_later(windows, expected, audited, last)
     return judge_windows(windows, source, index, contract, around)
 
@@ -122,10 +122,10 @@ def _judge_narrowly(
     reached = source.lineage.chain[index].last_step
     unread = last + 1 if reached is not None and reached > last else None
     narrow = replace(around, is_narrow=True, unread_from=unread)
-    audited = _audited(windows, source, index, contract, narrow)
+    audited = audit_windows(windows, source, index, contract, narrow)
     wider = _looked_up(windows, source, index, audited, expected, first=first, last=last)
     if wider is not windows:
-        audited = _audited(wider, source, index, contract, narrow)
+        audited = audit_windows(wider, source, index, contract, narrow)
     if audited.needs_more:
         return _judge_whole(source, index, contract, reading, around, expected)
     return replace(audited.told(), read_steps=(max(0, first), last))
@@ -146,12 +146,12 @@ def judge_windows(
     windows: Windows, source: Source, index: int, contract: Contract, around: Circumstances
 ) -> Resume:
     """Judge a resume by its windows."""
-    audited = _audited(windows, source, index, contract, around)
+    audited = audit_windows(windows, source, index, contract, around)
     later = audited.report.later_epochs
     if index > 1 and any(epoch.is_broken and epoch.missing for epoch in later):
         # an epoch may miss what an earlier resume skipped, which is no fault of this one
         around = replace(around, skipped_before=_skipped_before(source, index, contract))
-        audited = _audited(windows, source, index, contract, around)
+        audited = audit_windows(windows, source, index, contract, around)
     return audited.told()
 
 
@@ -161,13 +161,13 @@ def _skipped_before(source: Source, index: int, contract: Contract) -> pl.DataFr
     found = []
     for earlier in range(1, index):
         windows = whole_windows(source, earlier)
-        expected = _audited(windows, source, earlier, contract, around).classified.expected
+        expected = audit_windows(windows, source, earlier, contract, around).classified.expected
         skipped = expected.filter(pl.col("worst") == Expected.SKIPPED)
         found.append(skipped.select("source", "epoch", "sample_id"))
     return pl.concat(found)
 
 
-def _audited(
+def audit_windows(
     windows: Windows, source: Source, index: int, contract: Contract, around: Circumstances
 ) -> Audited:
     """Audit a resume; where that asks something more of the ledger, once more with the answer."""

@@ -30,6 +30,7 @@ def audit_later_epochs(
     """
     if "epoch" not in facts.known.columns:
         return ()
+    unopened = pl.concat([facts.known.windows.committed.passes, facts.known.windows.resumed.passes])
     columns = ["generation", "key", "sample_id", "step", "order", "is_void", *SEQUENCE[:2]]
     committed = facts.committed.with_columns(is_void=~IS_USED).select(*columns)
     resumed = facts.resumed.filter(~pl.col("beyond")).with_columns(is_void=~IS_USED)
@@ -37,14 +38,19 @@ def audit_later_epochs(
     over = facts.ends.filter("over", pl.col("last_step").is_not_null()).sort("generation")
     if is_narrow:
         over = over.filter(_began_in_view(facts))
-    orders = _orders(lineage)
+    orders = _orders(lineage) if unopened.is_empty() else {}
     found = []
     for row in over.iter_rows(named=True):
         first = _first_whole(facts, row, is_narrow=is_narrow)
         own = lineage.filter(pl.col("generation") == row["generation"])
         base = None if first is None else lineage.filter(pl.col("generation") == first)
-        missing = _missing(facts, own, base)
-        repeated = _repeated(facts, own, base, times(repeats, row["source"]))
+        distinct = own["key"].n_unique() + _unopened(unopened, row)
+        whole = None
+        if base is not None:
+            of_first = facts.ends.row(by_predicate=pl.col("generation") == first, named=True)
+            whole = base["key"].n_unique() + _unopened(unopened, of_first)
+        missing = _missing(facts, distinct, whole)
+        repeated = _repeated(facts, own, base, whole, times(repeats, row["source"]))
         if missing and skipped_before is not None:
             missing = max(0, missing - _known_to_be_skipped(skipped_before, row, own))
         found.append(
@@ -58,6 +64,14 @@ def audit_later_epochs(
             )
         )
     return tuple(found)
+
+
+def _unopened(passes: pl.DataFrame, row: Mapping[str, object]) -> int:
+    """Count the samples of an epoch that are known to have been used, each of them once."""
+    is_own = pl.col("source").eq_missing(pl.lit(row["source"], pl.String)) & pl.col(
+        "epoch"
+    ).eq_missing(pl.lit(row["epoch"], pl.Int32))
+    return int(passes.filter(is_own)["n"].sum())
 
 
 def _began_in_view(facts: Facts) -> pl.Expr:
@@ -110,18 +124,20 @@ def _is_excused(facts: Facts) -> bool:
     )
 
 
-def _missing(facts: Facts, own: pl.DataFrame, base: pl.DataFrame | None) -> int | None:
-    wanted = base["key"].n_unique() if base is not None else facts.size
+def _missing(facts: Facts, distinct: int, whole: int | None) -> int | None:
+    wanted = facts.size if whole is None else whole
     if wanted is None or _is_excused(facts):
         return None
-    return max(0, wanted - own["key"].n_unique())
+    return max(0, wanted - distinct)
 
 
-def _repeated(facts: Facts, own: pl.DataFrame, base: pl.DataFrame | None, most: int) -> int | None:
+def _repeated(
+    facts: Facts, own: pl.DataFrame, base: pl.DataFrame | None, whole: int | None, most: int
+) -> int | None:
     """
     Count repeats beyond what padding, or the first whole epoch, explains.
 
-    Uses of a sample up to `most` are declared: no repeats.
+    Uses of a sample up to `most` are declared: no repeats. `whole`: samples of that epoch.
     """
     if base is None and facts.size is None:
         return None
@@ -130,7 +146,7 @@ def _repeated(facts: Facts, own: pl.DataFrame, base: pl.DataFrame | None, most: 
     if most > 1:
         uses = used.group_by("key").agg(pl.len())["len"]
         repeats = int((uses.cast(pl.Int64) - most).clip(0).sum())
-    size = facts.size if base is None else base["key"].n_unique()
+    size = facts.size if base is None else whole
     allowed = facts.recipe.largest_padding(size, of_rest=facts.is_redealt)
     if base is not None:
         before = base.filter(~pl.col("is_void"))

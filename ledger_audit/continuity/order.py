@@ -49,24 +49,31 @@ def out_of_order(resumed: pl.DataFrame, windows: Windows) -> pl.DataFrame:
     )
     if (matched["ref_step"] == matched["step"]).all():
         return matched.clear()
-    kept = longest_non_decreasing(matched["ref_step"].to_list())
-    return matched.filter(~pl.int_range(pl.len()).is_in(kept))
+    # what both sides are known to have used in the same step stands in its place
+    known = windows.resumed.known.select("step", pl.col("step").alias("ref_step"), "n")
+    place = ["step", "ref_step"]
+    counts = matched.group_by(place).agg(pl.len().cast(pl.Int64).alias("n"))
+    groups = pl.concat([counts, known]).group_by(place).agg(pl.col("n").sum()).sort(place)
+    kept = heaviest_non_decreasing(groups["ref_step"].to_list(), groups["n"].to_list())
+    gone = groups.filter(~pl.int_range(pl.len()).is_in(kept)).select(place)
+    return matched.join(gone, on=place, how="semi", maintain_order="left")
 
 
-def longest_non_decreasing(values: list[int]) -> list[int]:
-    """Give the indices of a longest non-decreasing subsequence (patience sorting, O(n log n))."""
+def heaviest_non_decreasing(values: list[int], weights: list[int]) -> list[int]:
+    """Give the indices of a non-decreasing subsequence of the largest weight."""
     tops: list[int] = []
+    weight_through: list[int] = []
     top_index: list[int] = []
     before: list[int] = []
-    for index, value in enumerate(values):
-        pile = bisect_right(tops, value)
-        before.append(top_index[pile - 1] if pile else -1)
-        if pile == len(tops):
-            tops.append(value)
-            top_index.append(index)
-        else:
-            tops[pile] = value
-            top_index[pile] = index
+    for index, (value, weight) in enumerate(zip(values, weights, strict=True)):
+        # of all that may stand before, what is heaviest; a top is lighter than those after it
+        place = bisect_right(tops, value)
+        before.append(top_index[place - 1] if place else -1)
+        through = weight + (weight_through[place - 1] if place else 0)
+        begin = place - 1 if place and tops[place - 1] == value else place
+        end = bisect_right(weight_through, through, lo=begin)
+        tops[begin:end], weight_through[begin:end] = [value], [through]
+        top_index[begin:end] = [index]
     kept = []
     index = top_index[-1] if top_index else -1
     while index >= 0:

@@ -77,11 +77,11 @@ class Audited:
             self.report,
             picture=draw(windows, self.classified, self.disordered),
             first_place=first_place(self.classified, self.facts, self.report.positions),
-            clues=clues_of(self.facts, self.classified) if self._asks_why else None,
+            clues=clues_of(self.facts, self.classified) if self.asks_why else None,
         )
 
     @property
-    def _asks_why(self) -> bool:
+    def asks_why(self) -> bool:
         """It is broken, or repeats have no explanation, which may be older than the resume."""
         codes = {one.code for one in self.report.limits if one.blocks}
         return self.report.verdict == Verdict.BROKEN or (
@@ -224,7 +224,7 @@ def _report(
         limits=evidence.limits,
         fingerprints=None if around.beside is None else around.beside.fingerprints,
         draws=evidence.draws,
-        by_source=_by_source(classified),
+        by_source=_by_source(classified, windows),
     )
 
 
@@ -304,11 +304,16 @@ def _through(facts: Facts, expected: pl.DataFrame) -> int | None:
     used. The further of the two counts.
     """
     awaited = expected.filter(pl.col("worst").is_in([Expected.PENDING, Expected.UNDECIDED]))
-    first = awaited["step"].min()
-    before = facts.reference.filter(pl.col("step") < first) if first is not None else None
+    windows = facts.known.windows
+    unopened = windows.reference.known
+    is_reached = pl.col("step").is_in(windows.resumed.known["step"].implode())
+    first = pl.concat([awaited["step"], unopened.filter(~is_reached)["step"]]).min()
     proven = facts.coverage.filter("covered")
-    if before is not None:
-        proven = proven.filter(pl.col("used") <= int(sequences(before)["n"].sum()))
+    if first is not None:
+        is_before = pl.col("step") < first
+        opened = facts.reference.filter(is_before)
+        before = int(sequences(opened)["n"].sum()) + int(unopened.filter(is_before)["n"].sum())
+        proven = proven.filter(pl.col("used") <= before)
     reached = [proven["step"].max(), positions_prove_through(facts)]
     return max((step for step in reached if isinstance(step, int)), default=None)
 
@@ -344,10 +349,12 @@ def _shift(facts: Facts, classified: Classified, evidence: Evidence, is_ordered:
     )
 
 
-def _by_source(classified: Classified) -> tuple[SourceDamage, ...]:
+def _by_source(classified: Classified, windows: Windows) -> tuple[SourceDamage, ...]:
     """Measure each data set of a blend apart."""
     rows, expected = classified.resumed, classified.expected
-    sources = pl.concat([rows["source"], expected["source"]]).unique().sort().to_list()
+    unopened = windows.resumed.passes.group_by("source").agg(pl.col("n").sum())
+    every = [rows["source"], expected["source"], windows.reference.passes["source"]]
+    sources = pl.concat(every).unique().sort().to_list()
     if len(sources) < 2:
         return ()
     counts = {
@@ -358,6 +365,8 @@ def _by_source(classified: Classified) -> tuple[SourceDamage, ...]:
             ("skipped", expected.filter(pl.col("worst") == Expected.SKIPPED)),
         )
     }
+    for source, more in unopened.iter_rows():
+        counts["resumed"][source] = counts["resumed"].get(source, 0) + more
     return tuple(
         SourceDamage(one, *(counts[name].get(one, 0) for name in counts)) for one in sources
     )

@@ -1,64 +1,48 @@
 """
-Finds the steps that a run and its control consumed alike, so that no record of them is kept.
+Finds the steps that a run and its control consumed alike, so that few records of them are opened.
 
 Of each rank and step, the sum of the hashes of its records is compared, or where digests are
 trusted what its commit tells. A sum is blind to order: it cannot see slots and rows.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import polars as pl
 
 from ledger_audit.continuity.contract import Contract
-from ledger_audit.continuity.exposure.counting import Asked, Counted, count
-from ledger_audit.continuity.exposure.generations import Doubt, generations_of
-from ledger_audit.continuity.exposure.labels import mislabelled
-from ledger_audit.continuity.exposure.legs import LEFT, Leg, legs_of
-from ledger_audit.continuity.exposure.library import Library, Steps
-from ledger_audit.continuity.exposure.promised import Promised
-from ledger_audit.continuity.exposure.repeats import repeats_of
-from ledger_audit.continuity.windows import END, Source
-from ledger_audit.model import LaterEpoch
-from ledger_audit.model.exposure import Generation
-
-AROUND = 20
-"""Steps at each end of the run, and around each resume, whose records are kept all the same."""
+from ledger_audit.continuity.exposure.counting import Asked, Counted, again, count, found
+from ledger_audit.continuity.exposure.legs import Leg, legs_of, tells
+from ledger_audit.continuity.exposure.library import Library
+from ledger_audit.continuity.identity import IDENTITY, SPAN
+from ledger_audit.continuity.opening import closed_of
+from ledger_audit.continuity.unopened import SUMS, Part, partly_opened
+from ledger_audit.continuity.windows import Source
 
 ROWS = 1 << 20
 """Records of both sides below which nothing is settled: they are read sooner than summed up."""
 
-_MOST_WORKERS = 1 << 16
-"""More than any rank has."""
+MOST_AGAIN = 1 << 20
+"""Records of samples used more than once, beyond which all records are read."""
 
-_SUMS = {
-    "place": pl.Int64(),
-    "rank": pl.Int32(),
-    "step": pl.Int64(),
-    "seq": pl.Int64(),
-    "n": pl.Int64(),
-    "tokens": pl.Int64(),
-    "spans": pl.Int64(),
-    "mixed": pl.UInt64(),
-    "digest": pl.Int64(),
-}
-"""One plain try of a step that is committed: its place in the lineage, and what it used."""
+_SAMPLE = ["source", "epoch", "sample_id"]
 
 
 @dataclass(frozen=True)
 class Settled:
-    """What is known of a run and its control without their records."""
+    """What is known of a run and its control of which not all records are opened."""
 
     control: Source
     run: Source
-    """Both give the records of the other steps alone."""
+    """
+    Both give the records of the other steps, and of these steps the records of samples that are
+    used anywhere else.
+    """
     steps: pl.Series
     """The steps that both consumed alike."""
-    passes: tuple[tuple[int, LaterEpoch], ...]
-    """The passes of the run that are over, each with its last step; digests tell of none."""
-
-    def over_after(self, step: int) -> tuple[LaterEpoch, ...]:
-        """Give the passes that were not over at a step."""
-        return tuple(one for last, one in self.passes if last > step)
+    columns: tuple[str, ...] | None
+    """The columns that all records tell apart; null: digests alone told what is alike."""
+    has_positions: bool = False
+    """Records tell their places, which were not looked at."""
 
 
 @dataclass(frozen=True)
@@ -84,54 +68,113 @@ def settle(both: Both, control: Source, run: Source, contract: Contract) -> Sett
         contract: what the stream promises.
 
     Returns:
-        Null where the records must be looked at: the contract asks for more than steps, a pass
-        has repeats or lacks samples, or most steps differ.
+        Null where all records must be looked at: the contract asks for more than steps, samples
+        are used more than once by design, or most steps differ.
     """
     asks_more = contract.draws_anew or contract.placement == "kept" or contract.order == "none"
     attempts = [*control.lineage.chain, *run.lineage.chain]
     if asks_more or any(one.world_size is None or one.is_sampled for one in attempts):
         return None
-    passes: tuple[tuple[int, LaterEpoch], ...] | None = ()
     if both.trusts_digests:
-        ours, theirs = _told(both.run), _told(both.control)
-    else:
-        asked = Asked(both.memory, hashes=True)
-        ours, passes = _summed(both.run, asked, contract)
-        if passes is None:
-            return None
-        theirs, others = _summed(both.control, asked, contract)
-        passes = None if others is None else passes
-    steps = _alike(ours, theirs)
-    steps = steps.filter(~steps.is_in(_kept(run, ours, steps).implode()))
-    if passes is None or len(steps) * 2 < ours["step"].n_unique():
+        return _by_digests(both, control, run)
+    asked = Asked(both.memory, hashes=True)
+    ours = _summed(both.run, asked)
+    theirs = None if ours is None else _summed(both.control, asked)
+    if ours is None or theirs is None or ours.columns != theirs.columns:
         return None
-    return Settled(
-        control=_without(control, both.control, theirs, steps),
-        run=_without(run, both.run, ours, steps),
-        steps=steps,
-        passes=passes,
+    steps = _alike(ours.part.sums, theirs.part.sums)
+    steps = closed_of(run, ours.part, theirs.part, steps)
+    if not _is_worth_it(steps, ours.part.sums):
+        return None
+    sources = partly_opened((control, theirs.part), (run, ours.part), steps)
+    if sources is None:
+        return None
+    return Settled(*sources, steps, ours.columns, ours.has_positions or theirs.has_positions)
+
+
+def _by_digests(both: Both, control: Source, run: Source) -> Settled | None:
+    ours, theirs = Part(both.run, _told(both.run)), Part(both.control, _told(both.control))
+    steps = closed_of(run, ours, theirs, _alike(ours.sums, theirs.sums))
+    if not _is_worth_it(steps, ours.sums):
+        return None
+    sources = partly_opened((control, theirs), (run, ours), steps)
+    return None if sources is None else Settled(*sources, steps, columns=None)
+
+
+def _is_worth_it(steps: pl.Series, ours: pl.DataFrame) -> bool:
+    """Tell whether most steps of the run need not be opened."""
+    return len(steps) > 0 and len(steps) * 2 >= ours["step"].n_unique()
+
+
+@dataclass(frozen=True)
+class _Summed:
+    """All records of one side, summed up."""
+
+    part: Part
+    columns: tuple[str, ...]
+    has_positions: bool
+
+
+def _summed(library: Library, asked: Asked) -> _Summed | None:
+    """Sum up what each plain try used; null: too many samples are used more than once."""
+    bounds = library.bounds()
+    if bounds is not None and bounds[0] < 0:
+        return None  # negative ids are to be told of, wherever they are
+    counted = count(library, asked)
+    try:
+        repeated = _repeated(library, counted)
+    finally:
+        counted.seen.close()
+    if repeated is None:
+        return None
+    sums = [
+        _sound(library, leg, _tries(leg).join(counts, on=["rank", "step"])).select(list(SUMS))
+        for leg, counts in zip(counted.legs, counted.counts, strict=True)
+    ]
+    used = counted.used
+    has = {
+        "source": used["source"].null_count() < used.height,
+        "epoch": used["epoch"].null_count() < used.height,
+        "sample_id": True,
+        **dict.fromkeys(SPAN, used["spans"].sum() > 0),
+    }
+    return _Summed(
+        Part(library, pl.concat([pl.DataFrame(schema=SUMS), *sums]), counted.legs, used, repeated),
+        tuple(name for name in IDENTITY if has[name]),
+        has_positions=used["placed"].sum() > 0,
     )
 
 
-def _summed(
-    library: Library, asked: Asked, contract: Contract
-) -> tuple[pl.DataFrame, tuple[tuple[int, LaterEpoch], ...] | None]:
-    """Sum up what each plain try used, and judge the passes; null: one is amiss."""
-    counted = count(library, asked)
-    try:
-        sums = [
-            _tries(leg).join(counts, on=["rank", "step"]).select(list(_SUMS))
-            for leg, counts in zip(counted.legs, counted.counts, strict=True)
-        ]
-        found = _passes(library, counted, contract, asked.memory)
-        return pl.concat([pl.DataFrame(schema=_SUMS), *sums]), found
-    finally:
-        counted.seen.close()
+def _repeated(library: Library, counted: Counted) -> pl.Series | None:
+    """Give the ids of the samples that are used more than once in a pass; null: too many."""
+    parts = [pl.Series([], dtype=library.id_type)]
+    if counted.seen.is_clean(counted.records):
+        return parts[0]
+    records = 0
+    seen = again(library, counted)
+    for where in seen.suspects(counted.records, MOST_AGAIN):
+        rows = found(library, counted, where).select(_SAMPLE)
+        rows = rows.filter(pl.len().over(_SAMPLE) > 1)
+        records += rows.height
+        if records > MOST_AGAIN:
+            return None
+        parts.append(rows["sample_id"].unique())
+    return pl.concat(parts).unique().sort()
+
+
+def _sound(library: Library, leg: Leg, tries: pl.DataFrame) -> pl.DataFrame:
+    """Leave out tries that are all there and have another digest than their commit tells."""
+    if not tells(library, leg):
+        return tries
+    is_wrong = (pl.col("n") == pl.col("samples")) & (
+        pl.col("mixed").reinterpret(signed=True) != pl.col("digest")
+    )
+    return tries.filter(~is_wrong.fill_null(value=False))
 
 
 def _told(library: Library) -> pl.DataFrame:
     """Take what each plain try used from what its commit tells."""
-    found = [pl.DataFrame(schema=_SUMS)]
+    parts = [pl.DataFrame(schema=SUMS)]
     for place in range(len(library.archive.source.lineage.chain)):
         for leg in legs_of(library, place):
             if leg.attempt.digest_columns != library.archive.source.digest_columns:
@@ -141,8 +184,8 @@ def _told(library: Library) -> pl.DataFrame:
             told = tries.with_columns(
                 n="samples", tokens=none, spans=none, mixed=pl.lit(0, pl.UInt64)
             )
-            found.append(told.select(list(_SUMS)))
-    return pl.concat(found)
+            parts.append(told.select(list(SUMS)))
+    return pl.concat(parts)
 
 
 def _tries(leg: Leg) -> pl.DataFrame:
@@ -151,39 +194,6 @@ def _tries(leg: Leg) -> pl.DataFrame:
     commits = leg.tries.filter(pl.col("kind") == "commit", ~pl.col("step").is_in(but.implode()))
     place = pl.lit(leg.place, pl.Int64).alias("place")
     return commits.select(place, "rank", "step", "seq", "samples", "digest")
-
-
-def _passes(
-    library: Library, counted: Counted, contract: Contract, memory: int
-) -> tuple[tuple[int, LaterEpoch], ...] | None:
-    """Judge the passes that are over; null: one is amiss, or cannot be judged."""
-    overlap = contract.token_overlap or 0
-    again = repeats_of(library, counted, contract.repeats, overlap, memory)
-    if counted.mismatched:
-        return None
-    doubt = Doubt(mislabelled(library, counted), is_complete=True)
-    if doubt.places or not again.extra.is_empty():  # what of it is padding, only all records tell
-        return None
-    found = generations_of(library, counted, again, Promised({}, None), contract, doubt)
-    is_unknown = any(one.is_over and one.size is None for one in found)
-    if is_unknown or any(one.skipped or one.doubted for one in found):
-        return None  # passes are to be compared with each other
-    return tuple(
-        (one.last_step, _told_as_epoch(one))
-        for one in found
-        if one.is_over and one.epoch is not None
-    )
-
-
-def _told_as_epoch(one: Generation) -> LaterEpoch:
-    return LaterEpoch(
-        epoch=one.epoch,
-        source=one.source,
-        missing=one.missing,
-        repeated=0,
-        same_order_as=None,
-        is_broken=False,
-    )
 
 
 def _alike(ours: pl.DataFrame, theirs: pl.DataFrame) -> pl.Series:
@@ -198,59 +208,3 @@ def _alike(ours: pl.DataFrame, theirs: pl.DataFrame) -> pl.Series:
         is_alike=is_alike.fill_null(value=False).all(), is_once=pl.col("rank").is_unique().all()
     )
     return steps.filter("is_alike", "is_once")["step"].sort()
-
-
-def _kept(run: Source, ours: pl.DataFrame, alike: pl.Series) -> pl.Series:
-    """Give the steps near an end, a resume, or a step that differs: they are looked at."""
-    chain = run.lineage.chain
-    workers = [one.fingerprint.get("workers") for one in chain]
-    width = max([AROUND, *(one for one in workers if type(one) is int and one < _MOST_WORKERS)])
-    every = ours["step"].unique()
-    edges = [0, *(one.resumed_at or 0 for one in chain[1:]), *every.top_k(1).to_list()]
-    near = [step for edge in edges for step in range(edge - width, edge + width + 1)]
-    differing = every.filter(~every.is_in(alike.implode()))
-    around = [differing + by for by in (-1, 0, 1)]
-    return pl.concat([pl.Series(near, dtype=pl.Int64), *around]).unique()
-
-
-def _without(source: Source, library: Library, sums: pl.DataFrame, steps: pl.Series) -> Source:
-    """Give a source that knows of some steps how much they used, and not what."""
-    chain = source.lineage.chain
-    own = sums.filter(pl.col("step").is_in(steps.implode()))
-    parts = {chain[place].label: part for place, part in _by_place(own)}
-    left = {
-        label: part.select(
-            "rank", "step", "n", "tokens", "spans", try_seq="seq", n_used="n"
-        ).select(*LEFT, tokens=pl.when(pl.col("spans") == pl.col("n")).then("tokens"))
-        for label, part in parts.items()
-    }
-    none = pl.DataFrame(schema={**LEFT, "tokens": pl.Int64()})
-    others: dict[str, pl.DataFrame] = {}
-
-    def records(label: str, first: int, last: int | None) -> pl.DataFrame:
-        if label not in parts:
-            return source.records(label, first, last)
-        if label not in others:
-            others[label] = _others(library, label, parts[label]["step"].unique())
-        return others[label].filter(_within(first, last))
-
-    def known(label: str, first: int, last: int | None) -> pl.DataFrame:
-        return left.get(label, none).filter(_within(first, last))
-
-    return replace(source, records=records, known=known)
-
-
-def _by_place(rows: pl.DataFrame) -> list[tuple[int, pl.DataFrame]]:
-    parts = rows.partition_by("place", as_dict=True, maintain_order=True)
-    return [(int(of[0]), part) for of, part in parts.items()]
-
-
-def _within(first: int, last: int | None) -> pl.Expr:
-    step = pl.col("step")
-    return step >= first if last is None else step.is_between(first, last)
-
-
-def _others(library: Library, label: str, but: pl.Series) -> pl.DataFrame:
-    """Give the records of an attempt but for some steps; places are not looked at."""
-    rows = library.find(Steps(label, 0, END, but.sort()), pl.lit(value=True))
-    return rows.with_columns(position=pl.lit(None, pl.Int64))

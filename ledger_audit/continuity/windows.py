@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 import polars as pl
 
-from ledger_audit.continuity.frames import IS_USED, KNOWN, Side, arranged
+from ledger_audit.continuity.frames import IS_USED, KNOWN, PASSES, Side, arranged
 from ledger_audit.continuity.lineage import Attempt, Lineage
 from ledger_audit.continuity.tries import (
     STEPS,
@@ -48,9 +48,11 @@ class Source:
     """Attempt → the positions of what its loaders dropped; null: nobody can tell."""
     known: Read | None = None
     """
-    Attempt, first step, last step (null: open) → rank, step, try_seq, n, n_used, tokens: tries of
-    which it is known how many records they hold, and none is given; null: there are none.
+    Attempt, first step, last step (null: open) → rank, step, try_seq, n, n_used, tokens: of how
+    many records of a try it is known that they are there, and none is given; null: of none.
     """
+    passes: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=PASSES))
+    """PASSES of these, as far as they are known."""
     acts: pl.DataFrame = field(default_factory=pl.DataFrame)
     """EVENTS that are neither commits nor voids, of all attempts; no column: none were read."""
 
@@ -166,6 +168,7 @@ def after(side: Side, step: int) -> Side:
         records=arranged(side.records.filter(later)),
         steps=side.steps.filter(later),
         known=side.known.filter(later),
+        passes=side.passes.filter(pl.col("first") > step),
     )
 
 
@@ -221,6 +224,7 @@ def _side(source: Source, stretches: Sequence[Stretch]) -> Side:
             unread = source.known(label, stretch.first, stretch.last)
             known.append(unread.select("step", "tokens", n="n_used").select(list(KNOWN)))
             left = pl.concat([left, unread.select(left.columns)])
+            left = left.group_by("rank", "step", "try_seq").agg(pl.col("n", "n_used").sum())
         own = steps_from(stretch.attempt, left, tries, has_commits=source.has_commits)
         for part in source.unread:
             if part.attempt == label:
@@ -243,6 +247,7 @@ def _side(source: Source, stretches: Sequence[Stretch]) -> Side:
     else:
         merged = arranged(pl.concat(records or [source.none()], how="diagonal"))
     attempts = tuple(stretch.attempt for stretch in stretches)
+    labels = [one.label for one in attempts]
     every = pl.concat([pl.DataFrame(schema=STEPS), *steps]).sort("step")
     return Side(
         merged,
@@ -252,6 +257,7 @@ def _side(source: Source, stretches: Sequence[Stretch]) -> Side:
         tuple(mismatched),
         tuple(relaunched),
         _by_step(pl.concat(known)),
+        source.passes.filter(pl.col("attempt").is_in(labels)),
     )
 
 
