@@ -12,7 +12,7 @@ SCRIPT = BENCH / "window_diff.py"
 
 def test_the_window_benchmark_runs_on_a_tiny_ledger(tmp_path: Path) -> None:
     """Every process is timed once, and every verdict is as planted: the script insists on it."""
-    command = [sys.executable, str(SCRIPT), "--records", "200_000", "--rounds", "1", "--cold"]
+    command = [sys.executable, str(SCRIPT), "--records", "200_000", "--rounds", "1"]
 
     ran = subprocess.run(
         [*command, "--keep", str(tmp_path)], capture_output=True, text=True, check=False

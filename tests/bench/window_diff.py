@@ -125,7 +125,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--records", type=int, default=50_000_000, help="of attempt 0")
     parser.add_argument("--rounds", type=int, default=7, help="of all processes in turn")
-    parser.add_argument("--cold", action="store_true", help="without a first round that warms up")
     parser.add_argument("--keep", type=Path, help="write the ledgers here, or find them here")
     chosen = parser.parse_args()
     os.chdir(PROJECT)
@@ -136,7 +135,7 @@ def main() -> None:
                 sys.stderr.write(f"writing {ledger.records:,} records\n")
                 ledger.write()
         timed = list(tasks(*ledgers))
-        for number in range(int(chosen.cold), chosen.rounds + 1):
+        for number in range(chosen.rounds + 1):
             for task in timed:
                 run(task, counts=number > 0)  # the first round warms the cache
         sys.stdout.write(f"{chosen.records:,} records, {chosen.rounds} rounds\n\n")
