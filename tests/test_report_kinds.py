@@ -211,6 +211,29 @@ def _without_ids(ran: Ran) -> str:
     return re.sub(rf"{HASH.pattern}|{NAMED.pattern}", "ID", json.dumps(report, ensure_ascii=False))
 
 
+def test_what_a_whole_run_lacks_is_hidden(tmp_path: Path) -> None:
+    """Samples that never came, and those that are not in the manifest."""
+    manifest = tmp_path / "ids.txt"
+    manifest.write_text("".join(f"sécret/{number}\n" for number in (0, 1, 777)))
+    lines = [
+        {"kind": "sample", "attempt": 0, "rank": 0, "step": step, "slot": 0, "epoch": epoch}
+        | {"sample_id": f"sécret/{number}"}
+        for step, (epoch, number) in enumerate([(0, 0), (0, 5), (1, 1), (1, 0)], 1)
+    ]
+    log = tmp_path / "run.jsonl"
+    log.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+    command = ("verify", log, "--manifest", manifest)
+    bare = ledger_audit(*command).out
+    told = ledger_audit(*command, "--redact", "pepper", "--report", f"json={tmp_path / 'x'}").out
+
+    for number in (777, 5):
+        assert f"sécret/{number}" in bare
+        assert hide(f"sécret/{number}", "pepper") in told.replace("\n", "")
+        assert hide(f"sécret/{number}", "pepper") in (tmp_path / "x").read_text()
+    assert "cret/" not in told + (tmp_path / "x").read_text()
+
+
 def test_an_id_in_a_sentence_is_hidden() -> None:
     """A limit that names an id beyond the data set names its hash, wherever the limit is told."""
     run = FIXTURES / "cases" / "an-id-lies-beyond-the-data-set" / "run"
