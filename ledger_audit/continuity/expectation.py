@@ -64,38 +64,34 @@ def guide(
     begin = first if isinstance(first, int) else at + 1
     stream = cut.stream_between(expected.source, begin, last)
     stream = with_own_places(stream, windows.committed)
-    departs = departure(stream, windows.committed, windows, token_overlap)
+    departs = departure(stream, windows.committed, token_overlap)
     if departs is not None:
         return Guided(windows, departs)
     reference = cut.after(stream, at)
     return Guided(replace(windows, reference=reference, reference_kind=expected.kind), None)
 
 
-def departure(
-    stream: Side, committed: Side, windows: Windows, token_overlap: int | None
-) -> int | None:
+def departure(stream: Side, committed: Side, token_overlap: int | None) -> int | None:
     """Give the first committed step that differs from an expected stream; null: none does."""
-    begin = begins_at(stream)
-    if begin is None:
-        return None
-    committed = cut.after(committed, begin - 1)
-    nothing = cut.after(committed, cut.END)
-    whole = Windows(
-        checkpoint_step=begin - 1,
-        committed=nothing,
-        reference=stream,
-        resumed=committed,
-        reference_kind=windows.reference_kind,
-    )
+    before = begins_after(stream)
+    committed = cut.after(committed, before) if before else committed
     if committed.records.is_empty():
         return None
+    whole = Windows(
+        checkpoint_step=before,
+        committed=replace(cut.after(committed, cut.END), attempts=()),
+        reference=stream,
+        resumed=committed,
+        reference_kind="control",
+    )
     return first_divergence(gather_facts(whole, token_overlap))
 
 
-def begins_at(stream: Side) -> int | None:
-    """Give the step with which a stream begins; null: it holds nothing."""
+def begins_after(stream: Side) -> int:
+    """Give the last step before an expected stream; 0: it is a run's, or begins with the first."""
     first = stream.steps["step"].min()
-    return first if isinstance(first, int) else None
+    is_run = any(one.expects is None for one in stream.attempts)
+    return 0 if is_run or not isinstance(first, int) else first - 1
 
 
 def with_own_places(stream: Side, run: Side) -> Side:

@@ -12,10 +12,11 @@ from ledger_audit.continuity.beside import Beside, look_beside
 from ledger_audit.continuity.circumstances import Circumstances
 from ledger_audit.continuity.contract import Contract
 from ledger_audit.continuity.divergence import first_divergence
+from ledger_audit.continuity.expectation import begins_after, departure, with_own_places
 from ledger_audit.continuity.forbidden import Found
 from ledger_audit.continuity.frames import Side
 from ledger_audit.continuity.judging import audit_windows, judge_windows, whole_windows
-from ledger_audit.continuity.resume import audit_resume, gather_facts
+from ledger_audit.continuity.resume import audit_resume
 from ledger_audit.continuity.settling import Both, Settled, settle
 from ledger_audit.continuity.sufficiency import has_lone, is_enough
 from ledger_audit.continuity.terms import asked_of
@@ -90,11 +91,14 @@ class _Gate:
         if self.settled is not None and not _is_plain(self.run, run):
             return None
         whole = cut.surviving_stream(self.control, is_reference=True)
+        stream = cut.surviving_stream(run, is_reference=False)
+        whole = with_own_places(whole, stream)
+        before = begins_after(whole)
         windows = Windows(
-            checkpoint_step=0,
-            committed=cut.nothing(run),
+            checkpoint_step=before,
+            committed=cut.through(stream, before) if before else cut.nothing(run),
             reference=whole,
-            resumed=cut.surviving_stream(run, is_reference=False),
+            resumed=cut.after(stream, before) if before else stream,
             reference_kind="control",
         )
         around = self._around(run.has_commits and self.control.has_commits)
@@ -107,7 +111,9 @@ class _Gate:
         resumes = []
         for index in indices:
             at = run.lineage.chain[index].resumed_at or 0
-            agrees = divergence is None or divergence > at or self._agrees(whole, run, index)
+            agrees = at >= before and (
+                divergence is None or divergence > at or self._agrees(whole, run, index)
+            )
             if self.settled is not None and not agrees:
                 return None
             windows = whole_windows(run, index, cut.after(whole, at) if agrees else None)
@@ -137,14 +143,8 @@ class _Gate:
 
     def _agrees(self, control: Side, run: Source, index: int) -> bool:
         """Tell whether a control consumed, step by step, what the run had at a resume."""
-        windows = Windows(
-            checkpoint_step=0,
-            committed=cut.nothing(run),
-            reference=control,
-            resumed=cut.committed_window(run, index),
-            reference_kind="control",
-        )
-        return first_divergence(gather_facts(windows, self.contract.token_overlap)) is None
+        committed = cut.committed_window(run, index)
+        return departure(control, committed, self.contract.token_overlap) is None
 
 
 def _is_plain(before: Source, after: Source) -> bool:

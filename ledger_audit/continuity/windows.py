@@ -172,6 +172,17 @@ def after(side: Side, step: int) -> Side:
     )
 
 
+def through(side: Side, step: int) -> Side:
+    """Cut a window to what comes up to a step."""
+    earlier = pl.col("step") <= step
+    return replace(
+        side,
+        records=arranged(side.records.filter(earlier)),
+        steps=side.steps.filter(earlier),
+        known=side.known.filter(earlier),
+    )
+
+
 def nothing(source: Source) -> Side:
     """Give an empty window."""
     return _side(source, [])
