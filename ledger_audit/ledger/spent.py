@@ -106,7 +106,8 @@ class Spent:
             self.earlier += batch.height - own.height
             self.records += own.height
             if self.is_direct:
-                np.add.at(self._of(self._identity.passed(of)), keys - self._low, 1)
+                places, times = np.unique(keys - self._low, return_counts=True)
+                self._of(self._identity.passed(of))[places] += times.astype(np.int32)
             else:
                 if (self.records * _KEY_BYTES) > self._allowed * _SHARE:
                     raise UsageError(

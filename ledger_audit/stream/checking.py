@@ -98,13 +98,13 @@ def check(
 def _spent(plan: Ordered, asked: Compared, memory: int) -> tuple[Spent, Amounts]:
     """Note what is planned."""
     spent = Spent(asked.identity, None, memory, 0)
-    count, mixed = 0, np.zeros(1, np.uint64)
+    count, mixed = 0, 0
     for piece in plan.pieces():
         spent.see((None, None), piece.select("step", spent.key))
         count += piece.height
-        mixed[0] += np.add.reduce(hash_frame(piece).to_numpy(), dtype=np.uint64)
+        mixed += int(hash_frame(piece).sum())
     spent.freeze()
-    return spent, Amounts(count, None, None, signed(int(mixed[0])))
+    return spent, Amounts(count, None, None, signed(mixed))
 
 
 def _compare(
@@ -112,11 +112,11 @@ def _compare(
 ) -> _Seen:
     """Strike out of the stream what was consumed, then what is planned."""
     order = _Order(plan, identity)
-    totals, counts = np.zeros(2, np.uint64), [0, 0]
+    totals, counts = [0, 0], [0, 0]
     rows = [pl.DataFrame(schema=_content(stream))]
     kept = 0
     for piece in stream.pieces():
-        hashes = hash_frame(piece).to_numpy()
+        hashes = hash_frame(piece)
         is_rest = ~consumed.strike(piece)
         rest = piece.filter(is_rest)
         is_planned = planned.strike(rest)
@@ -124,13 +124,13 @@ def _compare(
         is_open = ~is_planned
         counts[0] += piece.height
         counts[1] += int(is_open.sum())
-        totals[0] += np.add.reduce(hashes, dtype=np.uint64)
-        totals[1] += np.add.reduce(hashes[is_rest][is_open], dtype=np.uint64)
+        totals[0] += int(hashes.sum())
+        totals[1] += int(hashes.filter(is_rest).filter(is_open).sum())
         if kept < MOST_OPEN and is_open.any():
             rows.append(rest.filter(is_open).select(CONTENT))
             kept += rows[-1].height
     expected, is_open_of = (
-        Amounts(count, None, None, signed(int(total)))
+        Amounts(count, None, None, signed(total))
         for count, total in zip(counts, totals, strict=True)
     )
     return _Seen(expected, is_open_of, pl.concat(rows), order.is_kept)

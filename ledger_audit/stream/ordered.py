@@ -19,8 +19,10 @@ from ledger_audit.continuity.frames import Side
 from ledger_audit.continuity.windows import whole_through
 from ledger_audit.errors import UnprovenError
 from ledger_audit.ledger.expected import is_expected
+from ledger_audit.ledger.queries import collect
 from ledger_audit.ledger.reader import Ledger
 from ledger_audit.ledger.schema import SAMPLE_ID
+from ledger_audit.ledger.searching import Search
 from ledger_audit.ledger.whole import Whole
 
 PLACE = ("step", "slot", "rank", "row")
@@ -29,6 +31,8 @@ CONTENT = (SAMPLE_ID, "token_start", "token_end", "source", "epoch", "position")
 COLUMNS = (*PLACE, *CONTENT, "seq")
 
 ROWS_AT_ONCE = 1 << 20
+_MOST_LINES = 1 << 40
+"""Of one rank: with more, a line and its rank do not fit into one integer."""
 
 
 @dataclass(frozen=True)
@@ -161,10 +165,7 @@ def _check(library: Library, memory: int) -> None:
 def _sizes(ledger: Ledger, stretches: list[tuple[str, int, int]]) -> Iterator[tuple[str, int]]:
     """Say how many steps of each attempt to read at once."""
     for label, first, last in stretches:
-        rows = sum(
-            int(part.groups.rows.sum()) if part.groups is not None else 0
-            for part in ledger._samples.get(label, ())
-        )
+        rows = Search(ledger).size(label)
         yield label, max(1, ROWS_AT_ONCE * (last - first + 1) // max(1, rows))
 
 
@@ -174,7 +175,21 @@ def _read(
     for label, first, last in stretches:
         for start in range(first, last + 1, sizes[label]):
             end = min(last, start + sizes[label] - 1)
-            yield ledger.records(label, start, end).select(COLUMNS)
+            yield _stretch(ledger, label, start, end)
+
+
+def _stretch(ledger: Ledger, label: str, first: int, last: int) -> pl.DataFrame:
+    """Read some steps; as they are where that needs no second look, as most often."""
+    scanned = ledger.scanned_used(label, first, last)
+    rows = collect(scanned.select(COLUMNS), ledger.name)
+    line = pl.col("rank").cast(pl.Int64) * _MOST_LINES + pl.col("seq")
+    is_plain = rows.select(
+        pl.all_horizontal(pl.col(*PLACE, SAMPLE_ID, "seq").is_not_null().all())
+        & pl.col("seq").is_between(0, _MOST_LINES - 1).all()
+        & ~(pl.col("token_end") < pl.col("token_start")).any()
+        & (line.n_unique() == pl.len())
+    ).item()
+    return rows if is_plain else ledger.records(label, first, last).select(COLUMNS)
 
 
 def _beyond(ledger: Ledger, stretches: list[tuple[str, int, int]]) -> int:

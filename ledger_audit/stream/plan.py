@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
 import polars as pl
 
 from ledger_audit.errors import UnprovenError
@@ -143,15 +142,15 @@ def write(made: Rest, root: Path) -> tuple[int, int, dict[tuple[Any, Any], int]]
     Returns:
         Its records, the sum of their hashes, and the records of each pass.
     """
-    total, mixed = 0, np.zeros(1, np.uint64)
+    total, mixed = 0, 0
     passes: dict[tuple[Any, Any], int] = {}
 
     def pieces() -> Iterator[pl.DataFrame]:
-        nonlocal total
+        nonlocal total, mixed
         rows = rest_of(made.stream, made.found, made.halves, made.again)
         for piece in pieces_of(rows, made.batches, made.first_step):
             total += piece.height
-            mixed[0] += np.add.reduce(hash_frame(piece).to_numpy(), dtype=np.uint64)
+            mixed += int(hash_frame(piece).sum())
             for source, epoch, count in piece.group_by("source", "epoch").len().iter_rows():
                 passes[source, epoch] = passes.get((source, epoch), 0) + count
             yield piece
@@ -174,7 +173,7 @@ def write(made: Rest, root: Path) -> tuple[int, int, dict[tuple[Any, Any], int]]
         world_size=shape.world_size,
         expected={"kind": "plan", "recipe": recipe},
     )
-    return total, signed(int(mixed[0])), passes
+    return total, signed(mixed), passes
 
 
 def told(

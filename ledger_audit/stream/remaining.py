@@ -130,7 +130,7 @@ class _Look:
         self._unspent: list[NDArray[np.uint8]] = []
         self._stretches: dict[tuple[Any, Any], Stretches] = {}
         self._passed, self._halved, self._micro_batch = 0, 0, 0
-        self._digest = np.zeros(2, np.uint64)
+        self._digest = [0, 0]
 
     def take(self, piece: pl.DataFrame) -> None:
         """Look at the next piece."""
@@ -153,9 +153,9 @@ class _Look:
         is_touched = is_spent.copy()
         is_touched[own[cut]] = True
         hashes = hash_frame(piece)
-        self._digest[0] += np.add.reduce(hashes.to_numpy(), dtype=np.uint64)
+        self._digest[0] += int(hashes.sum())
         lost = out & ~is_gone
-        self._digest[1] += np.add.reduce(hashes.to_numpy()[lost], dtype=np.uint64)
+        self._digest[1] += int(hashes.filter(lost).sum())
         if not self._micro_batch and is_left.any():
             first = piece.filter(is_left)["step"][0]
             own_step = piece.filter(pl.col("step") >= first)
@@ -198,8 +198,8 @@ class _Look:
             kept=tuple(self._kept),
             refused=tuple(self._out),
             unspent=tuple(self._unspent),
-            forbidden=(int(steps["forbidden"].sum()), int(self._digest[1])),
-            digest=int(self._digest[0]),
+            forbidden=(int(steps["forbidden"].sum()), self._digest[1]),
+            digest=self._digest[0],
             halved=self._halved,
             micro_batch=max(1, self._micro_batch),
         )
