@@ -14,7 +14,7 @@ from ledger_audit.continuity.exposure.library import Library
 from ledger_audit.errors import UsageError
 from ledger_audit.ledger.opening import open_ledger, same_id_type
 from ledger_audit.ledger.reader import Ledger
-from ledger_audit.ledger.staging import publish, staged
+from ledger_audit.ledger.staging import check_target, publish, staged
 from ledger_audit.ledger.whole import Whole
 from ledger_audit.model import Reading
 from ledger_audit.model.plan import Check, Plan
@@ -24,7 +24,7 @@ from ledger_audit.stream.checking import check as check_all
 from ledger_audit.stream.consumed import Consumed, at, consumed_at, window_after
 from ledger_audit.stream.forbidding import forbidding
 from ledger_audit.stream.ordered import Ordered, reference_of, rolled_back
-from ledger_audit.stream.plan import Wanted, compared, rest, told, write
+from ledger_audit.stream.plan import LABEL, Wanted, compared, rest, told, write
 
 Tell = Callable[[str], None]
 
@@ -159,7 +159,4 @@ def _check_target(target: Path) -> None:
             f"-o {target}: exists, and nothing is overwritten",
             hint="name a new folder, or remove this one first",
         )
-    if not target.parent.is_dir():
-        raise UsageError(
-            f"-o {target}: its folder does not exist", hint="make the folder that is to hold it"
-        )
+    check_target(target, {LABEL})

@@ -256,6 +256,98 @@ def test_consumed_samples_that_the_reference_lacks_limit_a_plan(tmp_path: Path) 
     assert 3 == checked(tmp_path)
 
 
+HOSTILE = ("\x1b[31m", "[bold]x[/bold]", "\u202e", "x" * 5000, "'\"\n", "a", "b", "c")
+
+
+def _labelled(epoch: int, first: int, last: int) -> dict[int, list[list[dict[str, Any]]]]:
+    """Give steps of two text ids, one of each source, with places; eight are an epoch."""
+    return {
+        step: [
+            [
+                {
+                    "sample_id": HOSTILE[(step - 1) % 4 * 2 + rank],
+                    "source": ("web", "books")[rank],
+                    "epoch": epoch,
+                    "position": (step - 1) * 2 + rank,
+                }
+            ]
+            for rank in range(2)
+        ]
+        for step in range(first, last + 1)
+    }
+
+
+def test_sources_and_epochs_are_generations_of_their_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A sample comes again in the next epoch; what the last one left comes first."""
+    write(tmp_path / "control", attempt(0, {**_labelled(0, 1, 4), **_labelled(1, 5, 8)}))
+    done = {**_labelled(0, 1, 4), **_labelled(1, 5, 6)}
+    done[3][1] = []  # a sample of books, at place 5, was skipped
+    write(tmp_path / "run", attempt(0, done))
+
+    code, report = planned(tmp_path, "--memory", "64MiB", step=6, world=1)
+
+    assert 0 == code
+    assert "\x1b" not in capsys.readouterr().out
+    assert [(0, 5), (1, 12), (1, 13), (1, 14), (1, 15)] == [
+        (one["epoch"], one["position"]) for one in uses(tmp_path / "plan")
+    ]
+    told = [
+        (one["source"], one["epoch"], one["consumed"], one["planned"], one["holes"])
+        for one in report["generations"]
+    ]
+    of_books = [("books", 0, 3, 1, 1), ("books", 1, 2, 2, 0)]
+    assert [*of_books, ("web", 0, 4, 0, 0), ("web", 1, 2, 2, 0)] == told
+    assert "position" == report["cursor"]["unit"]
+    assert any("come first" in one for one in report["notes"])
+    assert 0 == checked(tmp_path)
+
+
+def test_held_out_samples_are_not_planned(job: Path) -> None:
+    """What any attempt used in a held-out stream stays out of training."""
+    lines = attempt(0, dealt(1, 5, ranks=4), uncommitted=(5,))
+    used = attempt(0, {1: [[60, 61]]}, stream="eval")
+    write(job / "run", lines, [one for one in used if one["kind"] == "sample"])
+    (job / "contract.toml").write_text('held_out = ["eval"]\n')
+    command = ["plan", str(job / "run"), "--checkpoint-step", "3", "--world-size", "2"]
+    command += ["--reference", str(job / "control"), "-o", str(job / "plan")]
+
+    assert 0 == run([*command, "--contract", str(job / "contract.toml")])
+    assert [*range(24, 60), *range(62, 80)] == ids(job / "plan")
+    assert 0 == checked(job)
+
+
+def test_what_loaders_had_read_at_the_checkpoint_is_told(tmp_path: Path) -> None:
+    """Queued is not consumed: it is counted, and comes again."""
+    write(tmp_path / "control", attempt(0, dealt(1, 6)))
+    lines: list[Line] = []
+    for one in attempt(0, dealt(1, 4)):
+        if one["kind"] == "commit" and one["step"] == 3:
+            queued = {"kind": "sample", "stage": "queued", "rank": one["rank"], "attempt": 0}
+            lines.append({**queued, "sample_id": 14 + one["rank"]})
+        lines.append(one)
+    write(tmp_path / "run", lines)
+
+    code, report = planned(tmp_path)
+
+    assert (0, {"queued": 2}) == (code, report["cursor"]["in_flight"]["stages"])
+    assert list(range(12, 24)) == ids(tmp_path / "plan")
+
+
+def test_a_checkpoint_that_was_resumed_from_can_be_planned_from_again(tmp_path: Path) -> None:
+    """What the attempts after it did is in no weights that it holds."""
+    write(tmp_path / "control", attempt(0, dealt(1, 8)))
+    wrong = attempt(1, dealt(4, 6, at=0), after=(0, 3))
+    write(tmp_path / "run", attempt(0, dealt(1, 5)), wrong)
+
+    code, _ = planned(tmp_path)
+
+    assert 0 == code
+    assert list(range(12, 32)) == ids(tmp_path / "plan")
+    assert 0 == checked(tmp_path)
+
+
 @pytest.mark.parametrize(
     ("lines", "said"),
     [

@@ -177,6 +177,13 @@ MEMORY = click.option(
     callback=_memory,
     help="Memory for counting; what does not fit lies in temporary files. The report is the same.",
 )
+NOTING = click.option(
+    "--memory",
+    default="2GiB",
+    show_default=True,
+    callback=_memory,
+    help="Memory for noting what was consumed; more is asked for where that is not enough.",
+)
 STREAM = click.option("--stream", help="Audit this stream instead of training, for instance eval.")
 COLUMN = click.option(
     "--column",

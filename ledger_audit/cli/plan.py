@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ledger_audit.cli.options import COLUMN, FORMAT, LEDGER, MEMORY, REPORT, under_contract
+from ledger_audit.cli.options import COLUMN, FORMAT, LEDGER, NOTING, REPORT, under_contract
 from ledger_audit.cli.output import say, screen, write_whole
 from ledger_audit.cli.progress import progress
 from ledger_audit.errors import ExitCode
@@ -56,7 +56,7 @@ _EXITS = {
     metavar="PLAN",
     help="Make nothing: say whether what was consumed and PLAN are the stream, each sample once.",
 )
-@MEMORY
+@NOTING
 @COLUMN
 @FORMAT
 @REPORT
@@ -101,8 +101,9 @@ def _checked(folder: Path, ledger: tuple[Path, ...], options: dict[str, Any]) ->
     from ledger_audit.model import Reading
     from ledger_audit.planning import check
 
-    for name in ("checkpoint_step", "world_size", "micro_batch", "accumulation", "output"):
-        if options[name] is not None:
+    names = ("checkpoint_step", "world_size", "micro_batch", "accumulation", "replay_window")
+    for name in (*names, "output"):
+        if options[name]:
             given = "-o" if name == "output" else f"--{name.replace('_', '-')}"
             raise click.UsageError(f"{given} does not go with --check: the plan says it")
     reading = Reading(columns=options["columns"], memory=options["memory"])

@@ -112,7 +112,7 @@ class Spent:
                 if (self.records * _KEY_BYTES) > self._allowed * _SHARE:
                     raise UsageError(
                         f"{self.records:,} used records are more than the memory allowed can hold",
-                        hint=f"give --memory {self.records * _KEY_BYTES >> 29}GiB or more",
+                        hint=f"give more with --memory: each of them takes {_KEY_BYTES} bytes",
                     )
                 self._found.append(keys.astype(np.uint64))
 

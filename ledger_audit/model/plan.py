@@ -54,7 +54,7 @@ class Pass:
     n_ranges: int
     """How many there are in all."""
     holes: int
-    """Places before the last consumed one that were not consumed."""
+    """Records of the reference before its last consumed one that were not consumed."""
 
 
 @dataclass(frozen=True)

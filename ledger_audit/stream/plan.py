@@ -305,9 +305,6 @@ def _passes(made: Rest, planned: dict[tuple[Any, Any], int]) -> Iterator[Pass]:
     for of in sorted({*used, *seen}, key=lambda one: (str(one[0] or ""), one[1] or 0)):
         stretches = made.found.stretches.get(of)
         spans = stretches.found if stretches else []
-        last, (n_ranges, places) = 0, stretches.counts if stretches else (0, 0)
-        if stretches and stretches.last:
-            last = stretches.last[1] - spans[0][0]
         yield Pass(
             source=of[0],
             epoch=of[1],
@@ -318,8 +315,8 @@ def _passes(made: Rest, planned: dict[tuple[Any, Any], int]) -> Iterator[Pass]:
             forbidden=seen[of]["forbidden"] if of in seen else 0,
             matched_digest=signed(seen[of]["matched_digest"]) if of in seen else 0,
             ranges=tuple((start, stop) for start, stop in spans),
-            n_ranges=n_ranges,
-            holes=max(0, last - places),
+            n_ranges=stretches.counts[0] if stretches else 0,
+            holes=stretches.holes if stretches else 0,
         )
 
 
@@ -344,6 +341,8 @@ def _notes(made: Rest) -> Iterator[str]:
             "the ledger has no commit event: what every rank reached counts as committed, except "
             "the last step of an attempt without an end"
         )
+    if any(one.declares for one in made.consumed.library.archive.source.lineage.chain):
+        yield "deliberate acts are declared: what they left out was not consumed, and is planned"
     if made.stream.left_out:
         yield (
             f"{told_count(made.stream.left_out, 'record')} of the reference after step "

@@ -58,8 +58,23 @@ class Stretches:
     found: list[list[int]] = field(default_factory=list)
     last: list[int] = field(default_factory=list)
     """Of the newest stretch: start and stop."""
-    counts: list[int] = field(default_factory=lambda: [0, 0])
-    """Stretches, and places in them."""
+    counts: list[int] = field(default_factory=lambda: [0])
+    """Stretches."""
+    own: list[int] = field(default_factory=lambda: [0, 0, 0])
+    """Records of the pass, those up to its last consumed one, and consumed ones."""
+
+    @property
+    def holes(self) -> int:
+        """Records of the pass before its last consumed one that were not consumed."""
+        return self.own[1] - self.own[2]
+
+    def follow(self, is_spent: Mask) -> None:
+        """See which of the next records of the pass were consumed."""
+        consumed = np.flatnonzero(is_spent)
+        if len(consumed):
+            self.own[1] = self.own[0] + int(consumed[-1]) + 1
+            self.own[2] += len(consumed)
+        self.own[0] += len(is_spent)
 
     def add(self, places: NDArray[np.int64]) -> None:
         """Add places, ascending; those that go back begin a stretch of their own."""
@@ -70,14 +85,12 @@ class Stretches:
         stops = places[np.concatenate([edges - 1, [len(places) - 1]])] + 1
         first = 0
         if self.last and self.last[0] <= starts[0] <= self.last[1]:
-            self.counts[1] += max(0, int(stops[0]) - self.last[1])
             self.last[1] = max(self.last[1], int(stops[0]))
             if self.found and self.found[-1][0] == self.last[0]:
                 self.found[-1][1] = self.last[1]
             first = 1
         if len(starts) > first:
             self.counts[0] += len(starts) - first
-            self.counts[1] += int((stops - starts)[first:].sum())
             room = max(0, MOST_RANGES - len(self.found))
             pairs = zip(starts[first:].tolist(), stops[first:].tolist(), strict=True)
             self.found.extend([list(pair) for pair, _ in zip(pairs, range(room), strict=False)])
@@ -180,11 +193,12 @@ class _Look:
             place = piece["position"]
         else:
             place = pl.int_range(self._passed, self._passed + piece.height, eager=True)
-        rows = piece.select("source", "epoch", place=place).filter(pl.Series(is_spent))
-        rows = rows.drop_nulls("place")
-        for (source, epoch), own in rows.partition_by("source", "epoch", as_dict=True).items():
-            known = self._stretches.setdefault((source, epoch), Stretches())
-            known.add(own["place"].unique().sort().to_numpy())
+        rows = piece.select("source", "epoch", place=place, spent=pl.Series(is_spent))
+        for of, own in _by_label(rows):
+            known = self._stretches.setdefault(of, Stretches())
+            known.follow(own["spent"].to_numpy())
+            places = own.filter("spent")["place"].drop_nulls()
+            known.add(places.unique().sort().to_numpy())
 
     def told(self) -> Survey:
         """Give what is known."""
@@ -203,6 +217,15 @@ class _Look:
             halved=self._halved,
             micro_batch=max(1, self._micro_batch),
         )
+
+
+def _by_label(rows: pl.DataFrame) -> Iterator[tuple[tuple[Any, Any], pl.DataFrame]]:
+    """Cut rows into passes; most often they are of one."""
+    if all(rows[name].n_unique() == 1 for name in ("source", "epoch")):
+        yield (rows["source"][0], rows["epoch"][0]), rows
+        return
+    for of, own in rows.partition_by("source", "epoch", as_dict=True).items():
+        yield (of[0], of[1]), own
 
 
 def rest_of(
