@@ -18,7 +18,7 @@ from ledger_audit.ledger.staging import check_target, publish, staged
 from ledger_audit.ledger.whole import Whole
 from ledger_audit.model import Reading
 from ledger_audit.model.plan import Check, Plan
-from ledger_audit.sources import Opened, read_lists, source_of
+from ledger_audit.sources import Opened, opened_run, read_lists, source_of
 from ledger_audit.stream import cursor_file
 from ledger_audit.stream.checking import check as check_all
 from ledger_audit.stream.consumed import Consumed, at, consumed_at, window_after
@@ -136,7 +136,7 @@ def _begin(
 ) -> _Begun:
     tell("opening the ledger")
     ledger = open_ledger(roots, columns=reading.columns)
-    opened = source_of(ledger)
+    opened = opened_run(ledger)
     library = at(opened.library(), step)
     if not reference:
         lost = rolled_back(window_after(library), step, ledger.id_type)
