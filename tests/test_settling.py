@@ -56,12 +56,20 @@ def _with_epochs(lines: list[Line]) -> list[Line]:
 
 def _swapped(lines: list[Line]) -> list[Line]:
     """Let two steps of the resumed attempt change their samples."""
+    return _dealt_as(lines, {40: 50, 50: 40})
+
+
+def _swapped_around_a_step(lines: list[Line]) -> list[Line]:
+    """Let four steps change their samples around one that has fewer than any two of them."""
+    return _dealt_as(lines, {40: 43, 41: 44, 43: 40, 44: 41})
+
+
+def _dealt_as(lines: list[Line], other: dict[int, int]) -> list[Line]:
     ids = {
         (one["step"], one["rank"], one["row"]): one["sample_id"]
         for one in lines
         if one["kind"] == "sample" and one["attempt"] == 1
     }
-    other = {40: 50, 50: 40}
     return [
         {**one, "sample_id": ids[other[one["step"]], one["rank"], one["row"]]}
         if one["kind"] == "sample" and one["attempt"] == 1 and one["step"] in other
@@ -93,7 +101,12 @@ def test_every_real_pair_gets_the_same_report(
 
 @pytest.mark.parametrize(
     ("change", "verdict", "is_enough"),
-    [(list, "continuous", True), (_swapped, "broken", True), (_replayed, "broken", False)],
+    [
+        (list, "continuous", True),
+        (_swapped, "broken", True),
+        (_swapped_around_a_step, "broken", False),
+        (_replayed, "broken", False),
+    ],
 )
 def test_only_steps_that_differ_are_opened(
     change: Callable[[list[Line]], list[Line]],
@@ -103,7 +116,7 @@ def test_only_steps_that_differ_are_opened(
     monkeypatch: pytest.MonkeyPatch,
     settles: list[settling.Settled | None],
 ) -> None:
-    """Also of two steps in each other's place; why a resume replays, all records tell."""
+    """All are where a step that is alike would have to move, and where a resume replays."""
     control, ours = _job()
     ledgers = [
         write(tmp_path / "control", _with_epochs(control)),

@@ -132,10 +132,10 @@ class _Gate:
         """Tell whether what is open is enough to judge a resume, and to say why it is broken."""
         assert self.settled is not None
         audited = audit_windows(windows, self.run, index, self.contract, around)
-        if self.settled.columns is None:
-            return True
         if not is_enough(audited, self.settled):
             return False
+        if self.settled.columns is None:
+            return True
         later = audited.report.later_epochs
         is_asked_more = any(epoch.is_broken and epoch.missing for epoch in later)
         # causes are told by the order of all that came before

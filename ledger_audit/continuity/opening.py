@@ -22,8 +22,8 @@ def closed_of(run: Source, ours: Part, theirs: Part, alike: pl.Series) -> pl.Ser
     Give the steps that both consumed alike and that need not be opened.
 
     Opened are those near an end, a resume or a change of members; the ends of passes; the first
-    and the last step of each rank; and the largest: whatever is measured as a first, a last or a
-    most is measured as if all were open.
+    and the last step of each rank in each attempt; and the largest. So whatever is measured as a
+    first, a last or a most is measured as if all were open.
 
     Args:
         run: the run.
@@ -64,8 +64,8 @@ def _extremes(sums: pl.DataFrame, alike: pl.Series) -> Iterator[pl.Series]:
     """Give the first and last step of each rank, and the largest step of a rank and of all."""
     own = sums.filter(pl.col("step").is_in(alike.implode()))
     step = pl.col("step")
-    yield own.group_by("rank").agg(step.min())["step"]
-    yield own.group_by("rank").agg(step.max())["step"]
+    yield own.group_by("place", "rank").agg(step.min())["step"]
+    yield own.group_by("place", "rank").agg(step.max())["step"]
     yield own.group_by("place").agg(step.filter(pl.col("n") == pl.col("n").max()).min())["step"]
     totals = own.group_by("place", "step").agg(pl.col("n").sum())
     yield totals.group_by("place").agg(step.filter(pl.col("n") == pl.col("n").max()).min())["step"]

@@ -42,21 +42,38 @@ def out_of_order(resumed: pl.DataFrame, windows: Windows) -> pl.DataFrame:
     Returns:
         The rows of `resumed` that are out of order.
     """
+    matched = _matched(resumed, windows)
+    gone = _gone(matched, windows)
+    return matched.join(gone, on=_PLACE, how="semi", maintain_order="left")
+
+
+def is_order_open(resumed: pl.DataFrame, windows: Windows) -> bool:
+    """Tell whether every record that is out of order is open, and none is only known of."""
+    gone = _gone(_matched(resumed, windows), windows)
+    in_place = gone.filter(pl.col("step") == pl.col("ref_step"))
+    return in_place.join(windows.resumed.known, on="step", how="semi").is_empty()
+
+
+_PLACE = ["step", "ref_step"]
+
+
+def _matched(resumed: pl.DataFrame, windows: Windows) -> pl.DataFrame:
     excused = declared.reordered(windows.resumed.attempts, windows)
     is_kept = pl.col("ref_fate").ne_missing("void")  # a void try may match another pass's use
-    matched = resumed.filter(IS_USED, pl.col("ref").is_not_null(), is_kept, ~excused).sort(
-        "step", "ref_step", "order"
-    )
+    matched = resumed.filter(IS_USED, pl.col("ref").is_not_null(), is_kept, ~excused)
+    return matched.sort(*_PLACE, "order")
+
+
+def _gone(matched: pl.DataFrame, windows: Windows) -> pl.DataFrame:
+    """Give the step and the reference step of the records that would have to move."""
     if (matched["ref_step"] == matched["step"]).all():
-        return matched.clear()
+        return matched.clear().select(_PLACE)
     # what both sides are known to have used in the same step stands in its place
     known = windows.resumed.known.select("step", pl.col("step").alias("ref_step"), "n")
-    place = ["step", "ref_step"]
-    counts = matched.group_by(place).agg(pl.len().cast(pl.Int64).alias("n"))
-    groups = pl.concat([counts, known]).group_by(place).agg(pl.col("n").sum()).sort(place)
+    counts = matched.group_by(_PLACE).agg(pl.len().cast(pl.Int64).alias("n"))
+    groups = pl.concat([counts, known]).group_by(_PLACE).agg(pl.col("n").sum()).sort(_PLACE)
     kept = heaviest_non_decreasing(groups["ref_step"].to_list(), groups["n"].to_list())
-    gone = groups.filter(~pl.int_range(pl.len()).is_in(kept)).select(place)
-    return matched.join(gone, on=place, how="semi", maintain_order="left")
+    return groups.filter(~pl.int_range(pl.len()).is_in(kept)).select(_PLACE)
 
 
 def heaviest_non_decreasing(values: list[int], weights: list[int]) -> list[int]:

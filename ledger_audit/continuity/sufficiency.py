@@ -4,6 +4,7 @@ import polars as pl
 
 from ledger_audit.continuity.facts import Facts
 from ledger_audit.continuity.frames import IS_USED, SEQUENCE, Side
+from ledger_audit.continuity.order import is_order_open
 from ledger_audit.continuity.resume import Audited
 from ledger_audit.continuity.settling import Settled
 from ledger_audit.model import Expected
@@ -15,9 +16,11 @@ def is_enough(audited: Audited, settled: Settled) -> bool:
 
     Whatever is in doubt is no: then all records are read.
     """
+    facts = audited.facts
+    if not is_order_open(audited.classified.resumed, facts.known.windows):
+        return False
     if settled.columns is None:
         return not has_lone(audited)
-    facts = audited.facts
     known = facts.known
     if known.columns != settled.columns or known.left_out or known.has_wrong_labels:
         return False  # the identity was chosen by what is open alone
