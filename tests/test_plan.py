@@ -151,6 +151,27 @@ def test_what_void_tries_used_comes_again(tmp_path: Path) -> None:
     assert 0 == checked(tmp_path)
 
 
+@pytest.mark.parametrize("reference", [True, False])
+def test_a_batch_that_was_tried_again_is_in_the_stream_once(
+    tmp_path: Path, reference: bool
+) -> None:
+    """In a control run, or in the work that was rolled back: a void try adds no sample."""
+    lines = attempt(0, dealt(1, 6))
+    retried = []
+    for one in lines:
+        if one.get("step") == 5 and one["kind"] == "commit":
+            again = [each for each in lines if each.get("step") == 5 and each["kind"] == "sample"]
+            own = [each for each in again if each["rank"] == one["rank"]]
+            retried += [{**one, "kind": "void"}, *own]
+        retried.append(one)
+    write(tmp_path / "control", retried)
+    write(tmp_path / "run", retried)
+
+    planned(tmp_path, reference=reference)
+
+    assert list(range(12, 24)) == ids(tmp_path / "plan")
+
+
 def test_a_lineage_of_attempts_counts_once(tmp_path: Path) -> None:
     """What a failure rolled back and the next attempt redid was consumed once."""
     write(tmp_path / "control", attempt(0, dealt(1, 9)))

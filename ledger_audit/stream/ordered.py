@@ -15,7 +15,8 @@ from ledger_audit.continuity.exposure.counting import Asked, count
 from ledger_audit.continuity.exposure.judging import unseen_limits
 from ledger_audit.continuity.exposure.legs import legs_of
 from ledger_audit.continuity.exposure.library import Library
-from ledger_audit.continuity.frames import Side
+from ledger_audit.continuity.frames import IS_USED, Side
+from ledger_audit.continuity.tries import with_fates
 from ledger_audit.continuity.windows import whole_through
 from ledger_audit.errors import UnprovenError
 from ledger_audit.ledger.expected import is_expected
@@ -98,7 +99,7 @@ def reference_of(ledger: Ledger, library: Library, memory: int) -> Ordered:
         last_step=stretches[-1][2] if stretches else 0,
         id_type=ledger.id_type,
         has=lambda column: whole_ledger.bounds(column) is not None,
-        read=lambda: _read(ledger, stretches, sizes),
+        read=lambda: _read(ledger, stretches, sizes, is_run=is_run),
         left_out=_beyond(ledger, stretches),
         bounds=library.bounds,
     )
@@ -114,7 +115,7 @@ def rolled_back(window: Side, after: int, id_type: pl.DataType) -> Ordered:
         id_type: of the ledger.
     """
     through = whole_through(window, after)
-    rows = window.within.select(COLUMNS)
+    rows = _without_retried(window.within)
     last = after if through is None else through
     known = rows.filter(pl.col("step").is_between(after + 1, last))
     return Ordered(
@@ -170,12 +171,25 @@ def _sizes(ledger: Ledger, stretches: list[tuple[str, int, int]]) -> Iterator[tu
 
 
 def _read(
-    ledger: Ledger, stretches: list[tuple[str, int, int]], sizes: dict[str, int]
+    ledger: Ledger, stretches: list[tuple[str, int, int]], sizes: dict[str, int], *, is_run: bool
 ) -> Iterator[pl.DataFrame]:
     for label, first, last in stretches:
         for start in range(first, last + 1, sizes[label]):
             end = min(last, start + sizes[label] - 1)
-            yield _stretch(ledger, label, start, end)
+            tries = ledger.tries(label, start, end) if is_run else None
+            if tries is not None and (tries["kind"] == "void").any():
+                rows = with_fates(ledger.records(label, start, end), tries)
+                yield _without_retried(rows)
+            else:
+                yield _stretch(ledger, label, start, end)
+
+
+def _without_retried(records: pl.DataFrame) -> pl.DataFrame:
+    """Leave out what a void try used if it was used again: the stream holds it once."""
+    same = [name for name in CONTENT if name != "position"]
+    used, void = records.filter(IS_USED), records.filter(~IS_USED)
+    never = void.join(used.select(same).unique(), on=same, how="anti", nulls_equal=True)
+    return pl.concat([used, never]).select(COLUMNS)
 
 
 def _stretch(ledger: Ledger, label: str, first: int, last: int) -> pl.DataFrame:
