@@ -11,6 +11,7 @@ from hashlib import blake2b
 from ledger_audit.model import Clause, Limit, Report, Resume
 from ledger_audit.model.exposure import Exposure, Generation
 from ledger_audit.model.forbidden import Forbidden, ForbiddenList
+from ledger_audit.model.postmortem import Postmortem
 
 MARK = "redacted:"
 LONGEST_SALT = 64
@@ -70,6 +71,12 @@ def redact_exposure(report: Exposure, salt: str) -> Exposure:
         generations=tuple(_generation(one, hidden) for one in report.generations),
         limits=tuple(_limit(one, hidden) for one in report.limits),
     )
+
+
+def redact_postmortem(post: Postmortem, salt: str) -> Postmortem:
+    """Give all that a page tells likewise."""
+    exposure = None if post.exposure is None else redact_exposure(post.exposure, salt)
+    return replace(post, report=redact(post.report, salt), exposure=exposure)
 
 
 def _resume(resume: Resume, hidden: Hide) -> Resume:

@@ -48,6 +48,6 @@ def _plain_surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Suites that import a framework are looked at only by `-m frameworks`, and fail without it."""
-    is_asked = config.option.markexpr == "frameworks"
-    return True if collection_path.name == "frameworks" and not is_asked else None
+    """Suites that need what few have are looked at only by `-m` and their name, and fail then."""
+    name = collection_path.name
+    return True if name in ("frameworks", "browser") and config.option.markexpr != name else None

@@ -19,6 +19,7 @@ LOOKS = 20
 COMMANDS = {
     "diff": "Judge every resume of a ledger by the work that the failure rolled back.",
     "gate": "Judge a run, and each of its resumes, by an uninterrupted control run.",
+    "postmortem": "Tell on one page what happened to a run, what it cost, why, and how to mend it.",
     "verify": "Say of a whole run whether each sample was used as often as promised.",
     "reference": "Write the stream that a job should consume, from what decides its order.",
     "plan": "Deal what is left of the stream after a checkpoint to any number of ranks.",

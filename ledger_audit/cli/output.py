@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 SALT = "ledger_audit: salt"
 """Where click keeps the salt of `--redact`: no command can forget to hand it on."""
+PAGE = "html"
+"""The kind of report that is a page: only `postmortem` knows all that it tells."""
 NARROWEST = 60
 """Characters in a line below which tables would lose figures; a narrower terminal folds lines."""
 

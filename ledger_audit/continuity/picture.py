@@ -13,11 +13,15 @@ from ledger_audit.continuity.classify import WORST_EXPECTED, WORST_RESUMED, Clas
 from ledger_audit.continuity.frames import IS_USED
 from ledger_audit.continuity.windows import Windows
 from ledger_audit.model import COMMITTED, Expected, Overlay, Picture, Resumed, Strip
+from ledger_audit.model.ranges import Ranges, closed_ranges
 
 MOST_BEFORE = 12
 """Columns before the checkpoint: nothing is judged there."""
 MOST_AFTER = 160
 MOST_STRIPS = 64
+MOST_SLOTS = 32
+"""Bins of slots of one strip."""
+MOST_SLOT_STRIPS = 96
 
 _UNEXPECTED = WORST_RESUMED.index(Resumed.UNEXPECTED)
 _SEVERITY = [
@@ -35,6 +39,8 @@ _EMPTY = "~"
 _KIND[_EMPTY] = None
 
 _BEFORE_AND_AFTER = ("reference", "resumed")
+_ANY = -1
+"""The slot of what is known to be alike on both sides, whose records were not looked at."""
 
 
 def draw(windows: Windows, classified: Classified, disordered: pl.DataFrame) -> Picture:
@@ -60,11 +66,12 @@ def draw(windows: Windows, classified: Classified, disordered: pl.DataFrame) -> 
     starts = pl.Series([first for first, _ in columns], dtype=pl.Int64)
     cells = cells.filter(pl.col("step") >= columns[0][0])
     cells = cells.with_columns(column=starts.search_sorted(cells["step"], side="right") - 1)
-    lines = {side: _lines(cells, side, len(columns)) for side in _BEFORE_AND_AFTER}
-    ranks = cells["rank"].unique().sort().to_list()
-    blank = _EMPTY * len(columns)
-    rows = [(lines["reference"].get(one, blank), lines["resumed"].get(one, blank)) for one in ranks]
-    return Picture(columns, tuple(_strips(ranks, rows)))
+    ranks = [one for (one,) in cells.select("rank").unique().sort("rank").iter_rows()]
+    looks = _looks(cells, ["rank"], len(columns))
+    strips = _strips([([one], looks[one,]) for one in ranks], MOST_STRIPS)
+    told = tuple(_strip(members, pairs) for members, pairs in strips)
+    slots = _by_slot(cells, [members for members, _ in strips], len(columns))
+    return Picture(columns, told, tuple(slots))
 
 
 def _alike(windows: Windows) -> Iterator[pl.DataFrame]:
@@ -75,16 +82,17 @@ def _alike(windows: Windows) -> Iterator[pl.DataFrame]:
         if window.known.is_empty():
             continue
         ranks = window.records.select("rank").unique()
-        cells = window.known.select("step").join(ranks, how="cross")
+        known = window.known.select("step", slot=pl.lit(_ANY, pl.Int32))
+        cells = known.join(ranks, how="cross")
         yield _cells(cells, str(kind), side=side)
 
 
 def _cells(rows: pl.DataFrame, kind: str | pl.Expr, side: str = "reference") -> pl.DataFrame:
-    """Give rank, step, side and code of the worst of each rank's step."""
+    """Give rank, slot, step, side and code of the worst of each rank's slot."""
     named = pl.lit(kind) if isinstance(kind, str) else kind
     return (
-        rows.select("rank", "step", side=pl.lit(side), code=named.replace_strict(_CODE))
-        .group_by("rank", "step", "side")
+        rows.select("rank", "slot", "step", side=pl.lit(side), code=named.replace_strict(_CODE))
+        .group_by("rank", "slot", "step", "side")
         .agg(pl.col("code").min())
     )
 
@@ -103,37 +111,81 @@ def _columns(steps: pl.Series, checkpoint: int) -> tuple[tuple[int, int], ...]:
     return tuple(columns)
 
 
-def _lines(cells: pl.DataFrame, side: str, columns: int) -> dict[int, str]:
-    """Give for each rank one letter a column."""
-    own = cells.filter(side=side).group_by("rank", "column").agg(pl.col("code").min())
+_Lines = tuple[str, str]
+"""One letter a column, of the reference and of the resumed window."""
+
+
+def _looks(cells: pl.DataFrame, by: list[str], columns: int) -> dict[tuple[int, ...], _Lines]:
+    """Give how each rank, or whatever cells are gathered by, looks on both sides."""
+    sides = [_lines(cells.filter(side=side), by, columns) for side in _BEFORE_AND_AFTER]
+    blank = _EMPTY * columns
+    before, after = sides
+    return {
+        one: (before.get(one, blank), after.get(one, blank))
+        for one in sorted(before.keys() | after.keys())
+    }
+
+
+def _lines(cells: pl.DataFrame, by: list[str], columns: int) -> dict[tuple[int, ...], str]:
+    own = cells.group_by(*by, "column").agg(pl.col("code").min())
     places = pl.DataFrame({"column": range(columns)}, schema={"column": own.schema["column"]})
-    grid = own.select("rank").unique().join(places, how="cross")
+    grid = own.select(by).unique().join(places, how="cross")
     lines = (
-        grid.join(own, on=["rank", "column"], how="left")
-        .sort("rank", "column")
-        .group_by("rank", maintain_order=True)
+        grid.join(own, on=[*by, "column"], how="left")
+        .sort(*by, "column")
+        .group_by(by, maintain_order=True)
         .agg(pl.col("code").fill_null(_EMPTY).str.join(""))
     )
-    return dict(lines.iter_rows())
+    return {tuple(row[:-1]): row[-1] for row in lines.iter_rows()}
 
 
-def _strips(ranks: Sequence[int], rows: Sequence[tuple[str, str]]) -> list[Strip]:
+_Band = tuple[list[int], list[_Lines]]
+"""Neighbours, and how they look."""
+
+
+def _strips(rows: Sequence[tuple[list[int], _Lines]], most: int) -> list[_Band]:
     """Fold neighbours that look alike into one strip, then, where there are many, any."""
-    found: list[tuple[list[int], tuple[str, str]]] = []
-    pairs = zip(ranks, rows, strict=True)
-    for row, alike in groupby(pairs, key=lambda pair: pair[1]):
-        found.append(([rank for rank, _ in alike], row))
-    size = -(-len(found) // MOST_STRIPS)
-    folded = [found[start : start + size] for start in range(0, len(found), size)]
-    return [
-        _strip([rank for one, _ in band for rank in one], [row for _, row in band])
-        for band in folded
-    ]
+    found: list[_Band] = []
+    for look, alike in groupby(rows, key=lambda row: row[1]):
+        found.append(([one for members, _ in alike for one in members], [look]))
+    size = -(-len(found) // most)
+    return [_together(found[start : start + size]) for start in range(0, len(found), size)]
 
 
-def _strip(ranks: list[int], rows: Sequence[tuple[str, str]]) -> Strip:
+def _together(bands: Sequence[_Band]) -> _Band:
+    return (
+        [one for members, _ in bands for one in members],
+        [look for _, looks in bands for look in looks],
+    )
+
+
+def _strip(ranks: list[int], looks: Sequence[_Lines], slots: Ranges = ()) -> Strip:
     reference, resumed = (
         tuple(_KIND[min(letters)] for letters in zip(*lines, strict=True))
-        for lines in zip(*rows, strict=True)
+        for lines in zip(*looks, strict=True)
     )
-    return Strip((ranks[0], ranks[-1]), len(ranks), reference, resumed)
+    return Strip((ranks[0], ranks[-1]), len(ranks), reference, resumed, slots)
+
+
+def _by_slot(cells: pl.DataFrame, bands: Sequence[list[int]], columns: int) -> Iterator[Strip]:
+    """Give the strips once more, slot by slot; none where there are no several slots."""
+    slots = cells.filter(pl.col("slot") != _ANY).select("slot").unique().sort("slot")
+    if slots.height < 2:
+        return
+    size = -(-len(bands) * min(slots.height, MOST_SLOTS) // MOST_SLOT_STRIPS)
+    bands = [
+        [one for band in bands[start : start + size] for one in band]
+        for start in range(0, len(bands), size)
+    ]
+    band_of = pl.DataFrame(
+        [(rank, place) for place, band in enumerate(bands) for rank in band],
+        schema={"rank": cells.schema["rank"], "band": pl.Int64},
+        orient="row",
+    )
+    alike = cells.filter(slot=_ANY).drop("slot").join(slots, how="cross")
+    every = pl.concat([cells.filter(pl.col("slot") != _ANY), alike.select(cells.columns)])
+    looks = _looks(every.join(band_of, on="rank"), ["band", "slot"], columns)
+    for place, band in enumerate(bands):
+        own = [([slot], look) for (at, slot), look in looks.items() if at == place]
+        for members, pairs in _strips(own, MOST_SLOTS):
+            yield _strip(band, pairs, closed_ranges(members))

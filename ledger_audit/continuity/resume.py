@@ -22,6 +22,7 @@ from ledger_audit.continuity.frames import IS_USED, SEQUENCE
 from ledger_audit.continuity.identity import identify
 from ledger_audit.continuity.later_epochs import audit_later_epochs
 from ledger_audit.continuity.order import disorder, out_of_order
+from ledger_audit.continuity.order_plot import plot
 from ledger_audit.continuity.picture import draw
 from ledger_audit.continuity.positions import audit_positions, positions_prove_through
 from ledger_audit.continuity.spans import cut_into_pieces, packing_changed
@@ -76,6 +77,7 @@ class Audited:
         return replace(
             self.report,
             picture=draw(windows, self.classified, self.disordered),
+            plot=plot(self.facts, self.classified),
             first_place=first_place(self.classified, self.facts, self.report.positions),
             clues=clues_of(self.facts, self.classified) if self.asks_why else None,
         )

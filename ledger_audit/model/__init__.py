@@ -13,6 +13,11 @@ from ledger_audit.model.measured import Coverage as Coverage
 from ledger_audit.model.measured import Draws as Draws
 from ledger_audit.model.measured import Positions as Positions
 from ledger_audit.model.measured import SourceDamage as SourceDamage
+from ledger_audit.model.picture import COMMITTED as COMMITTED
+from ledger_audit.model.picture import NO_PICTURE as NO_PICTURE
+from ledger_audit.model.picture import OrderPlot as OrderPlot
+from ledger_audit.model.picture import Picture as Picture
+from ledger_audit.model.picture import Strip as Strip
 from ledger_audit.model.ranges import Ranges
 
 
@@ -223,33 +228,6 @@ class LaterEpoch:
     """It misses a global batch or more, or repeats beyond its padding."""
 
 
-COMMITTED = "committed"
-"""The cell of work before the checkpoint that the resumed attempt went on from."""
-
-
-@dataclass(frozen=True)
-class Strip:
-    """What neighbouring ranks did, column by column of a picture."""
-
-    ranks: tuple[int, int]
-    """The first and the last of them."""
-    count: int
-    """How many ranks they are; fewer than the range holds where others do not log."""
-    reference: tuple[str | None, ...]
-    """Of each column `committed`, or the worst outcome in the reference; null: no record."""
-    resumed: tuple[str | None, ...]
-    """Of each column the worst outcome in the resumed window, `out-of-order` among them."""
-
-
-@dataclass(frozen=True)
-class Picture:
-    """A resume as cells: strips of ranks by columns of steps, binned where there are many."""
-
-    columns: tuple[tuple[int, int], ...]
-    """Closed ranges of steps, in their order."""
-    strips: tuple[Strip, ...]
-
-
 @dataclass(frozen=True)
 class Resume:
     """One resume, judged: the windows, what happened to their records, and what cannot be known."""
@@ -280,7 +258,9 @@ class Resume:
     """Only where several data sets are logged."""
     claims: tuple[ClaimPair, ...] = ()
     """The claim saved, the claim restored and the first records, compared pairwise."""
-    picture: Picture = Picture((), ())
+    picture: Picture = NO_PICTURE
+    plot: OrderPlot | None = None
+    """Null: nothing was used."""
     first_place: int | None = None
     """Where the first resumed records stand, in records from what should have come next:
     negative: they were consumed before; null: it cannot be told."""

@@ -38,13 +38,13 @@ def _blocks(report: Exposure) -> Iterator[RenderableType]:
     if found := [each for one in report.generations for each in one.repeats]:
         yield ""
         yield Padding(_repeats(found), (0, 0, 0, 2))
-    if rows := [*_names(report)]:
+    if rows := [*names(report)]:
         yield ""
         yield labelled(rows)
     if report.survival:
         yield ""
         yield Padding(_survival(report), (0, 0, 0, 2))
-    if rows := [*_lost(report)]:
+    if rows := [*lost(report)]:
         yield ""
         yield labelled(rows)
     yield ""
@@ -126,7 +126,7 @@ def _repeats(found: Sequence[Repeats]) -> RenderableType:
     return table
 
 
-def _names(report: Exposure) -> Iterator[tuple[str, str]]:
+def names(report: Exposure) -> Iterator[tuple[str, str]]:
     """Name what never came, and what should not have."""
     for one in report.generations:
         epoch = "" if one.epoch is None else f" of epoch {one.epoch}"
@@ -165,7 +165,7 @@ def _survival(report: Exposure) -> RenderableType:
     return table
 
 
-def _lost(report: Exposure) -> Iterator[tuple[str, str]]:
+def lost(report: Exposure) -> Iterator[tuple[str, str]]:
     """Say what each failure took back, which samples never came again, and shares that moved."""
     for one in [each for each in report.losses if each.steps][-MOST_SHOWN:]:
         tokens = "" if one.tokens is None else f", {counted(one.tokens, 'token')}"

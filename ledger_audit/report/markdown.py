@@ -123,9 +123,7 @@ def _by_need(report: Report) -> list[tuple[str, Resume]]:
     count = len(report.resumes)
     numbered = [*enumerate(report.resumes, 1)]
     numbered.sort(key=lambda each: (_badness(each[1]), -each[0]))
-    resumes = [
-        (f"Resume {number} of {count}: {phrases.resume_of(one)}", one) for number, one in numbered
-    ]
+    resumes = [(phrases.title_of(one, number, count), one) for number, one in numbered]
     return [*([] if report.stream is None else [(phrases.WHOLE_STREAM, report.stream)]), *resumes]
 
 

@@ -23,12 +23,18 @@ WHOLE_STREAM = "The whole stream against the control"
 """What the stream of `gate` is called, where resumes are called by their attempts."""
 
 
-def resume_of(resume: Resume) -> str:
-    """Name a resume by its attempts and its checkpoint."""
+def title_of(resume: Resume, number: int, resumes: int) -> str:
+    """Name one resume of several, by its attempts and its checkpoint."""
     return (
-        f"attempt {resume.to_attempt} from attempt {resume.from_attempt} at checkpoint step "
-        f"{resume.checkpoint_step}"
+        f"Resume {number} of {resumes}: attempt {resume.to_attempt} from attempt "
+        f"{resume.from_attempt} at checkpoint step {resume.checkpoint_step}"
     )
+
+
+def not_in_weights(report: Report) -> str | None:
+    """Name the attempts that led to nothing; null: there are none."""
+    outside = [one.attempt for one in report.lineage if not one.in_lineage]
+    return f"Not in the newest weights: attempt {', '.join(outside)}" if outside else None
 
 
 def side_of(resume: Resume) -> str:
@@ -165,6 +171,11 @@ def places(finding: Finding) -> str:
             several("step", ((finding.first_step, finding.last_step),)),
         ]
     )
+
+
+def finding(one: Finding) -> str:
+    """Tell a finding in one sentence."""
+    return f"{told(one.amount)} {one.code}: {places(one)}."
 
 
 def positions_of(positions: Positions) -> str:

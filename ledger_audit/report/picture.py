@@ -29,7 +29,8 @@ def set_picture(
     """
     if not picture.strips:
         return
-    names = [_name(strip) for strip in _bands(picture.strips)]
+    bands = folded(picture.strips, MOST_BANDS)
+    names = [name_of(strip) for strip in bands]
     label = max(len(name) for name in names) + 2 + max(len(side) for side in sides) + 2
     before = sum(1 for _, last in picture.columns if last <= checkpoint)
     groups = _groups(len(picture.columns), before, max(10, width - label - 3))
@@ -38,7 +39,7 @@ def set_picture(
     if checkpoint and bar:
         yield Text(f"{'':{label}}{_over(bar, checkpoint)}", style="bold")
     yield Text(f"{'step':<{label}}{_axis([first for first, _ in columns], bar)}", style="dim")
-    for name, strip in zip(names, _bands(picture.strips), strict=True):
+    for name, strip in zip(names, bands, strict=True):
         for title, side, cells in zip(
             (name, ""), sides, (strip.reference, strip.resumed), strict=True
         ):
@@ -48,7 +49,8 @@ def set_picture(
     yield from _legend(picture, width, columns[-1])
 
 
-def _name(strip: Strip) -> str:
+def name_of(strip: Strip) -> str:
+    """Name the ranks of a strip, and how many they are where not all of them log."""
     first, last = strip.ranks
     if first == last:
         return f"rank {first}"
@@ -56,10 +58,10 @@ def _name(strip: Strip) -> str:
     return f"ranks {first}-{last}{some}"
 
 
-def _bands(strips: Sequence[Strip]) -> list[Strip]:
-    """Fold neighbours, alike or not, into at most MOST_BANDS."""
-    size = -(-len(strips) // MOST_BANDS)
-    return [_fold(strips[start : start + size]) for start in range(0, len(strips), size)]
+def folded(strips: Sequence[Strip], most: int) -> list[Strip]:
+    """Fold neighbours, alike or not, into at most so many."""
+    size = -(-len(strips) // most)
+    return [_fold(strips[start : start + size]) for start in range(0, len(strips), size or 1)]
 
 
 def _fold(strips: Sequence[Strip]) -> Strip:
@@ -126,14 +128,7 @@ def _line(cells: Sequence[str | None], bar: int) -> Text:
 
 def _legend(picture: Picture, width: int, last: tuple[int, int]) -> Iterator[Text]:
     """Say what the letters that occur mean, and how many steps share one."""
-    seen = {cell for strip in picture.strips for cell in (*strip.reference, *strip.resumed) if cell}
-    parts: dict[str, list[str]] = {}
-    for name, letter in LETTERS.items():
-        if name in seen:
-            parts.setdefault(letter, []).append(name)
-    if COMMITTED in seen:
-        parts["."] = ["committed before the checkpoint"]
-    told = [f"{letter} {' or '.join(dict.fromkeys(names))}" for letter, names in parts.items()]
+    told = [f"{letter} {name}" for letter, name in legend_of(picture.strips)]
     steps = max(last[1] - last[0] + 1, picture.columns[-1][1] - picture.columns[-1][0] + 1)
     if steps > 1:
         told.append(f"one letter: the worst of up to {steps:,} steps")
@@ -144,3 +139,15 @@ def _legend(picture: Picture, width: int, last: tuple[int, int]) -> Iterator[Tex
             line = ""
         line += f"   {part}" if line else part
     yield Text(line, style="dim")
+
+
+def legend_of(strips: Sequence[Strip]) -> list[tuple[str, str]]:
+    """Give the letters that occur and what they mean, the worst first."""
+    seen = {cell for strip in strips for cell in (*strip.reference, *strip.resumed) if cell}
+    parts: dict[str, list[str]] = {}
+    for name, letter in LETTERS.items():
+        if name in seen:
+            parts.setdefault(letter, []).append(name)
+    if COMMITTED in seen:
+        parts[LETTERS[COMMITTED]] = ["committed before the checkpoint"]
+    return [(letter, " or ".join(dict.fromkeys(names))) for letter, names in parts.items()]

@@ -36,7 +36,7 @@ def to_terminal(report: Report, screen: Screen) -> str:
         blocks += ["", *_block(report.stream, phrases.WHOLE_STREAM, screen)]
     newest = len(report.resumes)
     for number, resume in reversed(list(enumerate(report.resumes, 1))):
-        title = f"Resume {number} of {newest}: {phrases.resume_of(resume)}"
+        title = phrases.title_of(resume, number, newest)
         if resume.verdict == Verdict.CONTINUOUS and number < newest:
             blocks += ["", _title(resume, title), labelled([("reach", phrases.reach(resume))])]
         else:
@@ -44,9 +44,8 @@ def to_terminal(report: Report, screen: Screen) -> str:
     if report.forbidden is not None:
         told = [*forbidden_block(report.forbidden)]
         blocks += ["", *told] if told else []
-    outside = [one.attempt for one in report.lineage if not one.in_lineage]
-    if outside:
-        blocks += ["", plain(f"Not in the newest weights: attempt {', '.join(outside)}")]
+    if outside := phrases.not_in_weights(report):
+        blocks += ["", plain(outside)]
     return render(blocks, screen)
 
 
