@@ -34,6 +34,7 @@ def postmortem(
     contract: Contract,
     *,
     command: Sequence[str],
+    reference: Path | None = None,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Postmortem:
     """
@@ -45,11 +46,12 @@ def postmortem(
         reading: the stream and the columns; everything is read.
         contract: what the stream promises.
         command: the words of the command line, for the page.
+        reference: what the run was to consume; it does not go with a control.
         tell: takes a few words on what is being done.
     """
     reading = replace(reading, full=True)
     if control is None:
-        report = audit.diff(roots, reading, contract, tell)
+        report = audit.diff(roots, reading, contract, tell, reference)
     else:
         report = audit.gate([control], roots, reading, contract, tell)
     source = open_source(roots, reading)
@@ -57,7 +59,7 @@ def postmortem(
     checkpoints, _ = judge_checkpoints(source.archive())
     exposure, unexposed = _exposure(source, reading, contract.of_stream(reading.stream), tell)
     tell("taking digests of the inputs")
-    every = [*roots] if control is None else [control, *roots]
+    every = [one for one in (control, reference) if one is not None]
     return Postmortem(
         report=replace(report, command="postmortem"),
         timeline=timeline_of(source.lineage, checkpoints),
@@ -67,7 +69,7 @@ def postmortem(
         recipe=Recipe(
             command=tuple(command),
             versions=tuple((name, version(name)) for name in ("ledger-audit", *LIBRARIES)),
-            inputs=inputs_of(every),
+            inputs=inputs_of([*every, *roots]),
         ),
     )
 

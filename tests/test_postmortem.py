@@ -135,6 +135,40 @@ def test_the_same_ledger_gives_the_same_bytes(tmp_path: Path) -> None:
     assert ours.replace(str(BROKEN), "LEDGER") == elsewhere.replace(str(copy), "LEDGER")
 
 
+def test_redacted_pages_hold_no_id_and_no_salt(tmp_path: Path) -> None:
+    """Examples, limits and uses tell hashes; the command line leaves the salt out."""
+    lines = read_lines(ZOO / "webdataset-epoch-restart" / "run")
+    ids = {str(line["sample_id"]) for line in lines if line["kind"] == "sample"}
+    plain = page_of(tmp_path, ZOO / "webdataset-epoch-restart" / "run")
+
+    hidden = page_of(tmp_path, ZOO / "webdataset-epoch-restart" / "run", "--redact", "s3cr3t-salt")
+
+    assert sum(f"{one}<" in plain or f"{one}," in plain for one in ids) > 5
+    assert not [
+        one for one in ids if re.search(rf"(?<![0-9a-f]){re.escape(one)}(?![0-9a-f])", hidden)
+    ]
+    assert "redacted:" in hidden
+    assert "s3cr3t-salt" not in hidden
+
+
+def test_a_reference_judges_as_diff_does_by_it(tmp_path: Path) -> None:
+    """A control run may be named as one; both at once are refused."""
+    case = ZOO / "torch-ddp-prefetched-position"
+    named = ("--reference", case / "control")
+
+    page = Page(page_of(tmp_path, case / "run", *named, "--report", f"json={tmp_path / 'json'}"))
+
+    told = json.loads((tmp_path / "json").read_text())
+    by_diff = ledger_audit("diff", "--full", case / "run", *named, "--format", "json").report
+    assert by_diff["resumes"][0]["outcomes"] == told["resumes"][0]["outcomes"]
+    assert "reference" == told["resumes"][0]["reference"]["kind"]
+    assert "64 samples skipped" in page.text
+    both = ledger_audit(
+        "postmortem", case / "run", *named, "--control", case / "control", "--report", "html=x"
+    )
+    assert 2 == both.code
+
+
 def test_the_digest_of_an_input_changes_with_it(tmp_path: Path) -> None:
     """A copy has the same digest, a changed copy another, and hidden files have no say."""
     copy = shutil.copytree(BROKEN, tmp_path / "copy")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from ledger_audit.cli.output import PAGE, SALT
 from ledger_audit.report import EVERYWHERE, REPORTERS
 
 if TYPE_CHECKING:
@@ -54,6 +55,41 @@ def _columns(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
     return columns
 
 
+Pairs = tuple[tuple[str, str], ...]
+Reports = tuple[tuple[str, Path], ...]
+
+
+def _reports_in(
+    kinds: Collection[str],
+) -> Callable[[click.Context, click.Parameter, tuple[str, ...]], Reports]:
+    """Make what reads `--report KIND=FILE` of a command that has these kinds."""
+
+    def read(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> Reports:
+        pairs = _pairs(ctx, param, values)
+        for kind, _ in pairs:
+            if kind not in kinds:
+                told = f"{kind!r} is none of {', '.join(kinds)}, the kinds of {ctx.info_name}"
+                told += f"; {PAGE} is written by postmortem" * (kind == PAGE)
+                raise click.BadParameter(told, ctx, param)
+        files = [file for _, file in pairs if not file.startswith("/dev/")]
+        for file in files:
+            if files.count(file) > 1:
+                told = f"two reports into {file!r}: the second would replace the first"
+                raise click.BadParameter(told, ctx, param)
+        return tuple((kind, Path(file)) for kind, file in pairs)
+
+    return read
+
+
+def _salt(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
+    """Keep the salt where whoever tells a report finds it."""
+    from ledger_audit.redaction import LONGEST_SALT
+
+    if value is None:
+        return
+    if not 0 < len(value.encode("utf-8", "surrogateescape")) <= LONGEST_SALT:
+        raise click.BadParameter(f"a salt has 1 to {LONGEST_SALT} bytes", ctx, param)
+    ctx.meta[SALT] = value
 
 
 def _limits_begun(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001

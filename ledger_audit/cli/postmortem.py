@@ -48,11 +48,18 @@ def _command(words: Sequence[str]) -> list[str]:
     help="An uninterrupted run: LEDGER is judged by it, as gate does. Without it: by the work "
     "that each failure rolled back, as diff --full does.",
 )
+@click.option(
+    "--reference",
+    type=LEDGER,
+    metavar="REF",
+    help="What the run was to consume: LEDGER is judged by it, as diff --reference does.",
+)
 @MEMORY
 @partial(shared, also=(PAGE,))
 def postmortem(
     ledger: tuple[Path, ...],
     control: Path | None,
+    reference: Path | None,
     form: str,
     reports: tuple[tuple[str, Path], ...],
     **options: Any,
@@ -72,13 +79,23 @@ def postmortem(
     pages = [path for kind, path in reports if kind == PAGE]
     if not pages:
         raise click.UsageError("name the page that is to be written: --report html=FILE")
+    if control is not None and reference is not None:
+        raise click.UsageError("--control and --reference do not go together")
     if control is not None and len(ledger) > 1:
         raise click.UsageError("--control judges one LEDGER")
     contract = terms_of(options, "relative" if control is None else "step")
     reading = Reading(**options)
     words = _command(click.get_current_context().meta[_WORDS])
     with progress() as told:
-        found = run(ledger, control, reading, contract, command=words, tell=told)
+        found = run(
+            ledger,
+            control,
+            reading,
+            contract,
+            command=words,
+            reference=reference,
+            tell=told,
+        )
         told("writing the page")
         salt = salt_in_use()
         page = to_html(found if salt is None else redact_postmortem(found, salt))
