@@ -26,7 +26,7 @@ from ledger_audit.ledger.tables import events_schema, samples_schema
 from ledger_audit.model import Reading, Resume
 from ledger_audit.sources import Opened, opened_run, source_of
 from ledger_audit.stream import distributed_sampler
-from ledger_audit.stream.pieces import Deal
+from ledger_audit.stream.pieces import Sharding
 
 _STATED = ("seed", "dataset_samples", "micro_batch_size", "accumulation")
 """Numbers without which a fingerprint does not state the order of a DistributedSampler in full."""
@@ -135,8 +135,8 @@ def _stream(
     at, last = attempt.resumed_at or 0, attempt.last_step or 0
     first = 0 if reading.full else at - reading.before
     last = last if reading.full else min(last, at + reading.after)
-    deal = Deal(attempt.world_size or 1, int(attempt.fingerprint["micro_batch_size"]), True)
-    expected = distributed_sampler.expect(recipe, deal)
+    sharding = Sharding(attempt.world_size or 1, int(attempt.fingerprint["micro_batch_size"]), True)
+    expected = distributed_sampler.derive(recipe, sharding)
     near = pl.col("step").is_between(first, last)
     rows = pl.concat([piece.filter(near) for piece in expected.pieces])
     return Expectation(source_of(_ledger(rows, expected.world_size)), "recipe")

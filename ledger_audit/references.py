@@ -12,13 +12,13 @@ import polars as pl
 from ledger_audit.errors import UsageError
 from ledger_audit.ledger.expected import Written, write_expected
 from ledger_audit.ledger.id_lists import read_ids
-from ledger_audit.stream.pieces import Expected
+from ledger_audit.stream.pieces import Derived
 
 LABEL = "reference"
 """The attempt that an expected stream is written as."""
 
 
-def write(expected: Expected, target: Path, tell: Callable[[str], None]) -> Written:
+def write(expected: Derived, target: Path, tell: Callable[[str], None]) -> Written:
     """
     Write an expected stream as a ledger.
 

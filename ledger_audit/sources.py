@@ -60,7 +60,7 @@ def opened_run(ledger: Ledger) -> Opened:
         UsageError: it is an expected stream, which nobody ran.
     """
     source = source_of(ledger)
-    if _is_expected(source.lineage):
+    if source.lineage.is_expected:
         raise UsageError(
             f"{ledger.name}: is a stream that is expected, and no run",
             hint="name it as --reference of diff, or as CONTROL of gate",
@@ -215,7 +215,7 @@ def source_of(ledger: Ledger) -> Opened:
         records=ledger.records,
         tries=ledger.tries,
         lookup=ledger.lookup,
-        has_commits=ledger.has_commits() or _is_expected(lineage),
+        has_commits=ledger.has_commits() or lineage.is_expected,
         hashed=hash_frame if ledger.stream is None else None,
         digest_columns=DIGEST_COLUMNS,
         unread=still_unread(acts, ledger.unread),
@@ -227,11 +227,6 @@ def source_of(ledger: Ledger) -> Opened:
         library=lambda: library_of(ledger, opened.archive()),
     )
     return opened
-
-
-def _is_expected(lineage: Lineage) -> bool:
-    """Nothing of it was ever run: all its steps are whole, and no commit is assumed."""
-    return bool(lineage.chain) and all(one.expects is not None for one in lineage.chain)
 
 
 def _search(of: Callable[[str], Ledger], ledgers: Iterable[Ledger]) -> Search:

@@ -1,4 +1,4 @@
-"""Expected streams: those that real frameworks consumed, and resumes that are judged by them."""
+"""Derived streams: those that real frameworks consumed, and resumes that are judged by them."""
 
 import json
 import shutil
@@ -13,7 +13,7 @@ from conftest import FIXTURES
 from running import ledger_audit
 
 from ledger_audit.stream.megatron import Ramp, legs_of
-from ledger_audit.stream.pieces import Deal
+from ledger_audit.stream.pieces import Sharding
 
 ZOO = FIXTURES / "zoo"
 INDEX = FIXTURES / "index-files" / "before"
@@ -176,7 +176,7 @@ def test_a_reference_of_another_run_says_nothing(tmp_path: Path) -> None:
 
 def test_a_ramp_is_the_one_of_the_framework() -> None:
     """Sizes and steps, by its own rule applied step by step."""
-    ramp, batch, samples, deal = Ramp(8, 4, 100), 24, 1000, Deal(2, 2)
+    ramp, batch, samples, sharding = Ramp(8, 4, 100), 24, 1000, Sharding(2, 2)
 
     def by_rule() -> Iterator[tuple[int, int]]:
         consumed = 0
@@ -189,7 +189,7 @@ def test_a_ramp_is_the_one_of_the_framework() -> None:
             yield consumed, size
             consumed += size
 
-    legs = list(legs_of(samples, batch, deal, ramp))
+    legs = list(legs_of(samples, batch, sharding, ramp))
     ours = [
         (leg.first + at * leg.size, leg.size) for leg in legs for at in range(leg.count // leg.size)
     ]

@@ -12,7 +12,7 @@ from ledger_audit.cli.progress import progress
 from ledger_audit.printable import counted, printable
 
 if TYPE_CHECKING:
-    from ledger_audit.stream.pieces import Expected
+    from ledger_audit.stream.pieces import Derived
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -95,13 +95,13 @@ def megatron(
     DESCRIPTION is the …-description.txt of the data set that trains, or of the blend, in the
     cache folder of the run; its arrays stand beside it.
     """
-    from ledger_audit.stream.megatron import Ramp, expect
-    from ledger_audit.stream.pieces import Deal
+    from ledger_audit.stream.megatron import Ramp, derive
+    from ledger_audit.stream.pieces import Sharding
 
     ramp = None if rampup is None else Ramp(*rampup)
-    deal = Deal(world_size, micro_batch)
+    sharding = Sharding(world_size, micro_batch)
     return _write(
-        expect(description, deal, global_batch, ramp=ramp, samples=samples, prefixes=prefixes),
+        derive(description, sharding, global_batch, ramp=ramp, samples=samples, prefixes=prefixes),
         target,
     )
 
@@ -140,11 +140,11 @@ def distributed_sampler(
 
     Needs PyTorch, of the version that the run has: pip install 'ledger-audit[torch]'.
     """
-    from ledger_audit.stream.distributed_sampler import Recipe, expect
-    from ledger_audit.stream.pieces import Deal
+    from ledger_audit.stream.distributed_sampler import Recipe, derive
+    from ledger_audit.stream.pieces import Sharding
 
     recipe = Recipe(shuffle=not no_shuffle, **options)
-    return _write(expect(recipe, Deal(world_size, micro_batch, is_strided=True)), target)
+    return _write(derive(recipe, Sharding(world_size, micro_batch, is_strided=True)), target)
 
 
 @reference.command()
@@ -182,14 +182,14 @@ def olmo(
 
     INDICES are the global_indices… files in the work folder of the run, one for each epoch.
     """
-    from ledger_audit.stream.olmo import Tokens, expect
-    from ledger_audit.stream.pieces import Deal
+    from ledger_audit.stream.olmo import Tokens, derive
+    from ledger_audit.stream.pieces import Sharding
 
     if bool(files) != (sequence_length is not None):
         raise click.UsageError("--token-file and --sequence-length belong together")
     tokens = Tokens(files, sequence_length, int(token_bytes)) if sequence_length else None
-    deal = Deal(world_size, micro_batch, is_strided=True)
-    return _write(expect(indices, deal, global_batch, tokens=tokens), target)
+    sharding = Sharding(world_size, micro_batch, is_strided=True)
+    return _write(derive(indices, sharding, global_batch, tokens=tokens), target)
 
 
 @reference.command()
@@ -220,15 +220,15 @@ def listing(
     IDS is Parquet, Arrow, CSV, TSV, JSON Lines, or text with one id a line.
     """
     from ledger_audit.references import listed_ids
-    from ledger_audit.stream.listing import expect
-    from ledger_audit.stream.pieces import Deal
+    from ledger_audit.stream.listing import derive
+    from ledger_audit.stream.pieces import Sharding
 
     listed = listed_ids(ids, options.pop("column"), options.pop("source"))
-    deal = Deal(world_size, micro_batch, is_strided=strided)
-    return _write(expect(listed, deal, global_batch, path=ids, **options), target)
+    sharding = Sharding(world_size, micro_batch, is_strided=strided)
+    return _write(derive(listed, sharding, global_batch, path=ids, **options), target)
 
 
-def _write(expected: "Expected", target: Path) -> int:
+def _write(expected: "Derived", target: Path) -> int:
     from ledger_audit.references import write
 
     with progress() as told:

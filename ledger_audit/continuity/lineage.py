@@ -129,6 +129,11 @@ class Lineage:
     outside: tuple[Attempt, ...]
     """Attempts whose work is not in the newest weights."""
 
+    @property
+    def is_expected(self) -> bool:
+        """It is no run: all of it says that it is expected, and nobody ran it."""
+        return bool(self.chain) and all(one.expects is not None for one in self.chain)
+
     def until(self, index: int, resumed: int) -> int | None:
         """
         Give the last step that attempt `index` contributes to what attempt `resumed` loaded.

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from ledger_audit.errors import UnreadableError, UsageError
 from ledger_audit.ledger.reader import refuse_reversed_spans
-from ledger_audit.ledger.schema import FORMAT, SAMPLE_ID, event_data
+from ledger_audit.ledger.schema import FORMAT, SAMPLE_ID
 from ledger_audit.ledger.segment import (
     ROW_GROUP,
     arrow_schema,
@@ -219,9 +219,3 @@ def _events(label: str, start: str, seq: int) -> pa.Table:
         "data": [start, json.dumps({"reason": "the expected stream ends here"})],
     }
     return pa.table(rows, schema=schema)
-
-
-def is_expected(acts: pl.DataFrame) -> bool:
-    """Tell from the events of a ledger whether it says what is to be used, and not what was."""
-    starts = acts.filter(pl.col("kind") == "start")["data"].to_list()
-    return any(EXPECTED in event_data(text) for text in starts)

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from ledger_audit.errors import UsageError
-from ledger_audit.stream.pieces import MOST, Deal, Expected, Integers, piece
+from ledger_audit.stream.pieces import MOST, Derived, Integers, Sharding, piece
 
 EpochEnd = Literal["flush", "carry", "drop"]
 """What becomes of micro-batches that fill no step at the end of an epoch."""
@@ -41,7 +41,7 @@ class Recipe:
     """The number of the first epoch, as `set_epoch` got it; it is also the label in the ledger."""
 
 
-def expect(recipe: Recipe, deal: Deal) -> Expected:
+def derive(recipe: Recipe, sharding: Sharding) -> Derived:
     """
     Work out the stream.
 
@@ -49,27 +49,29 @@ def expect(recipe: Recipe, deal: Deal) -> Expected:
         UsageError: PyTorch is not installed, or an epoch has no batch.
     """
     _torch()
-    if not _Epoch(recipe, deal, 0).micro_batches:
+    if not _Epoch(recipe, sharding, 0).micro_batches:
         raise UsageError(
-            f"{recipe.samples:,} samples fill no micro-batch of {deal.world_size:,} ranks",
+            f"{recipe.samples:,} samples fill no micro-batch of {sharding.world_size:,} ranks",
             hint="give the samples, the ranks and the micro-batch that the run has",
         )
     known = {
         "sampler": "DistributedSampler",
         "seed": recipe.seed,
         "dataset_samples": recipe.samples,
-        "micro_batch_size": deal.micro_batch,
+        "micro_batch_size": sharding.micro_batch,
         "accumulation": recipe.accumulation,
         "drop_last": recipe.drop_last,
     }
-    told = {**asdict(recipe), "micro_batch": deal.micro_batch}
-    return Expected("distributed-sampler", told, deal.world_size, _pieces(recipe, deal), known)
+    told = {**asdict(recipe), "micro_batch": sharding.micro_batch}
+    return Derived(
+        "distributed-sampler", told, sharding.world_size, _pieces(recipe, sharding), known
+    )
 
 
-def _pieces(recipe: Recipe, deal: Deal) -> Iterator[pl.DataFrame]:
+def _pieces(recipe: Recipe, sharding: Sharding) -> Iterator[pl.DataFrame]:
     before = 0
     for number in range(recipe.epochs):
-        epoch = _Epoch(recipe, deal, before)
+        epoch = _Epoch(recipe, sharding, before)
         yield from epoch.pieces(recipe.first_epoch + number, number)
         before = epoch.after
 
@@ -79,14 +81,14 @@ class _Epoch:
     """One epoch, of which it is known how many slots or steps came before it."""
 
     recipe: Recipe
-    deal: Deal
+    sharding: Sharding
     before: int
     """Where micro-batches are carried over: slots of a rank before this epoch; else steps."""
 
     @property
     def share(self) -> int:
         """Samples of each rank that the sampler gives."""
-        ranks, samples = self.deal.world_size, self.recipe.samples
+        ranks, samples = self.sharding.world_size, self.recipe.samples
         if self.recipe.drop_last:  # the sampler leaves out less than a row of ranks
             return samples // ranks
         return -(-samples // ranks)
@@ -95,8 +97,8 @@ class _Epoch:
     def micro_batches(self) -> int:
         """Micro-batches of each rank that the loader gives."""
         if self.recipe.drop_last_batch:
-            return self.share // self.deal.micro_batch
-        return -(-self.share // self.deal.micro_batch)
+            return self.share // self.sharding.micro_batch
+        return -(-self.share // self.sharding.micro_batch)
 
     @property
     def after(self) -> int:
@@ -112,7 +114,7 @@ class _Epoch:
     def pieces(self, epoch: int, number: int) -> Iterator[pl.DataFrame]:
         """Give the records of the epoch in the order of the permutation."""
         order = _order(self.recipe, epoch)
-        ranks, size = self.deal.world_size, self.deal.micro_batch
+        ranks, size = self.sharding.world_size, self.sharding.micro_batch
         total = self.share * ranks
         most = min(self.micro_batches * size, self.share)
         slots = self.recipe.accumulation

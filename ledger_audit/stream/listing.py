@@ -7,25 +7,25 @@ import numpy as np
 import polars as pl
 
 from ledger_audit.errors import UsageError
-from ledger_audit.stream.pieces import Deal, Expected, Leg, dealt, piece
+from ledger_audit.stream.pieces import Derived, Leg, Sharding, dealt, piece
 
 
-def expect(
+def derive(
     ids: pl.DataFrame,
-    deal: Deal,
+    sharding: Sharding,
     batch: int,
     *,
     path: Path,
     epochs: int = 1,
     first_epoch: int | None = None,
-) -> Expected:
+) -> Derived:
     """
     Deal a list of ids.
 
     Args:
         ids: sample_id, source (null: none), token_start and token_end (null: the whole sample),
             in order; an id may stand there more than once.
-        deal: to how many ranks, in micro-batches of what size.
+        sharding: to how many ranks, in micro-batches of what size.
         batch: entries of a step; the last step of an epoch may have fewer.
         path: what the list was read from.
         epochs: how often it is gone through, in the same order.
@@ -34,31 +34,31 @@ def expect(
     Raises:
         UsageError: there are no ids, or the ranks cannot share a batch.
     """
-    deal.slots(batch)
+    sharding.slots(batch)
     if ids.is_empty():
         raise UsageError(f"{path}: lists no id", hint="name a list with one id a line")
     recipe = {
         "file": path.name,
         "entries": ids.height,
         "global_batch": batch,
-        "micro_batch": deal.micro_batch,
-        "is_strided": deal.is_strided,
+        "micro_batch": sharding.micro_batch,
+        "is_strided": sharding.is_strided,
         "epochs": epochs,
         "first_epoch": first_epoch,
     }
-    known = {"micro_batch_size": deal.micro_batch}
-    pieces = _pieces(ids, deal, batch, epochs, first_epoch)
-    return Expected("listing", recipe, deal.world_size, pieces, known)
+    known = {"micro_batch_size": sharding.micro_batch}
+    pieces = _pieces(ids, sharding, batch, epochs, first_epoch)
+    return Derived("listing", recipe, sharding.world_size, pieces, known)
 
 
 def _pieces(
-    ids: pl.DataFrame, deal: Deal, batch: int, epochs: int, first_epoch: int | None
+    ids: pl.DataFrame, sharding: Sharding, batch: int, epochs: int, first_epoch: int | None
 ) -> Iterator[pl.DataFrame]:
     steps = -(-ids.height // batch)
     for number in range(epochs):
         leg = Leg(number * steps + 1, 0, batch, ids.height)
         label = None if first_epoch is None else np.int64(first_epoch + number)
-        for positions, places in dealt(iter([leg]), deal):
+        for positions, places in dealt(iter([leg]), sharding):
             own = ids.slice(int(positions[0]), len(positions))
             spans = {name: own[name] for name in ("source", "token_start", "token_end")}
             epoch = {} if label is None else {"epoch": np.full(len(positions), label)}

@@ -17,7 +17,7 @@ import polars as pl
 
 from ledger_audit.errors import UnreadableError, UsageError
 from ledger_audit.stream.index_files import Description, Lengths, array_of
-from ledger_audit.stream.pieces import Deal, Expected, Integers, Leg, dealt, piece
+from ledger_audit.stream.pieces import Derived, Integers, Leg, Sharding, dealt, piece
 
 
 @dataclass(frozen=True)
@@ -29,22 +29,22 @@ class Ramp:
     samples: int
 
 
-def expect(
+def derive(
     description: Path,
-    deal: Deal,
+    sharding: Sharding,
     batch: int,
     *,
     ramp: Ramp | None = None,
     samples: int | None = None,
     prefixes: tuple[Path, ...] = (),
-) -> Expected:
+) -> Derived:
     """
     Work out the stream of a data set, or of a blend, from its index files.
 
     Args:
         description: the `…-description.txt` of a `GPTDataset` or a `BlendedDataset`; its arrays,
             and in a blend those of its data sets, stand beside it.
-        deal: to how many ranks, in micro-batches of what size.
+        sharding: to how many ranks, in micro-batches of what size.
         batch: sequences of a step; under a ramp, of its end.
         ramp: how it grows to that; null: it does not.
         samples: sequences of the whole run; null: as many as the data set was built for.
@@ -66,20 +66,20 @@ def expect(
             f"{wanted:,} sequences are asked for, and {description} has {len(order):,}",
             hint="give the number that the run trains on, or the index of a longer one",
         )
-    legs = list(legs_of(wanted, batch, deal, ramp))
+    legs = list(legs_of(wanted, batch, sharding, ramp))
     recipe = {
         "index": told.hash,
         "samples": wanted,
         "global_batch": batch,
-        "micro_batch": deal.micro_batch,
+        "micro_batch": sharding.micro_batch,
         "rampup": None if ramp is None else [ramp.start, ramp.increment, ramp.samples],
     }
-    pieces = (order.spans(positions, places) for positions, places in dealt(iter(legs), deal))
-    known = {"index_hash": told.hash, "micro_batch_size": deal.micro_batch}
-    return Expected("megatron", recipe, deal.world_size, pieces, known)
+    pieces = (order.spans(positions, places) for positions, places in dealt(iter(legs), sharding))
+    known = {"index_hash": told.hash, "micro_batch_size": sharding.micro_batch}
+    return Derived("megatron", recipe, sharding.world_size, pieces, known)
 
 
-def legs_of(samples: int, batch: int, deal: Deal, ramp: Ramp | None) -> Iterator[Leg]:
+def legs_of(samples: int, batch: int, sharding: Sharding, ramp: Ramp | None) -> Iterator[Leg]:
     """
     Give the steps of a run as stretches of one batch size; what fills no batch is not trained on.
 
@@ -87,13 +87,13 @@ def legs_of(samples: int, batch: int, deal: Deal, ramp: Ramp | None) -> Iterator
         UsageError: a batch size of the ramp cannot be shared by the ranks, or the ramp does not
             lead to the batch.
     """
-    deal.slots(batch)
+    sharding.slots(batch)
     consumed, step = 0, 1
     if ramp is not None:
         growth = _increments(ramp, batch)
         while consumed <= ramp.samples:
             size = ramp.start + int(consumed / (ramp.samples / growth)) * ramp.increment
-            deal.slots(size)
+            sharding.slots(size)
             below = ramp.samples if size == batch else _until(size, ramp, growth)
             steps = max(1, -(-(below - consumed) // size))  # the size is looked up before a step
             steps = min(steps, (samples - consumed) // size)

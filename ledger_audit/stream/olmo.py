@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 
 from ledger_audit.errors import UnreadableError, UsageError
-from ledger_audit.stream.pieces import Deal, Expected, Integers, Leg, dealt, piece
+from ledger_audit.stream.pieces import Derived, Integers, Leg, Sharding, dealt, piece
 
 _NAME = re.compile(r"global_indices.*_dataset_size(?P<size>\d+)(_epoch(?P<epoch>\d+))?(_seed\d+)?")
 
@@ -47,15 +47,15 @@ class Tokens:
         return np.array(found, dtype=np.int64)
 
 
-def expect(
-    indices: Sequence[Path], deal: Deal, batch: int, *, tokens: Tokens | None = None
-) -> Expected:
+def derive(
+    indices: Sequence[Path], sharding: Sharding, batch: int, *, tokens: Tokens | None = None
+) -> Derived:
     """
     Work out the stream of some epochs.
 
     Args:
         indices: the files of global indices, one for each epoch, in the order of the epochs.
-        deal: to how many ranks, in micro-batches of what size.
+        sharding: to how many ranks, in micro-batches of what size.
         batch: instances of a step; what fills none at the end of an epoch is not trained on.
         tokens: the token files; null: ids are numbers of instances, as `data-indices` has them.
 
@@ -63,8 +63,8 @@ def expect(
         UnreadableError: a file is missing, cut, or is no file of global indices.
         UsageError: the ranks cannot share a batch, or the token files are others.
     """
-    deal = Deal(deal.world_size, deal.micro_batch, is_strided=True)
-    deal.slots(batch)
+    sharding = Sharding(sharding.world_size, sharding.micro_batch, is_strided=True)
+    sharding.slots(batch)
     epochs = [_Indices.open(path) for path in indices]
     windows = None if tokens is None else tokens.windows()
     for one in epochs:
@@ -83,12 +83,12 @@ def expect(
     recipe = {
         "files": [one.path.name for one in epochs],
         "global_batch": batch,
-        "micro_batch": deal.micro_batch,
+        "micro_batch": sharding.micro_batch,
         "sequence_length": None if tokens is None else tokens.sequence_length,
     }
-    known = {"dataset_samples": len(epochs[0].order), "micro_batch_size": deal.micro_batch}
-    pieces = _pieces(epochs, deal, batch, tokens, windows)
-    return Expected("olmo", recipe, deal.world_size, pieces, known)
+    known = {"dataset_samples": len(epochs[0].order), "micro_batch_size": sharding.micro_batch}
+    pieces = _pieces(epochs, sharding, batch, tokens, windows)
+    return Derived("olmo", recipe, sharding.world_size, pieces, known)
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ class _Indices:
 
 def _pieces(
     epochs: Sequence[_Indices],
-    deal: Deal,
+    sharding: Sharding,
     batch: int,
     tokens: Tokens | None,
     windows: Integers | None,
@@ -137,7 +137,7 @@ def _pieces(
         steps = len(one.order) // batch
         leg = Leg(step, 0, batch, steps * batch)
         epoch = number if one.epoch is None else one.epoch
-        for positions, places in dealt(iter([leg]), deal):
+        for positions, places in dealt(iter([leg]), sharding):
             numbers = np.asarray(one.order[positions], dtype=np.int64)
             named = _named(numbers, tokens, windows)
             yield piece(

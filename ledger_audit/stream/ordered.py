@@ -19,7 +19,6 @@ from ledger_audit.continuity.frames import IS_USED, Side
 from ledger_audit.continuity.tries import with_fates
 from ledger_audit.continuity.windows import whole_through
 from ledger_audit.errors import UnprovenError
-from ledger_audit.ledger.expected import is_expected
 from ledger_audit.ledger.queries import collect
 from ledger_audit.ledger.reader import Ledger
 from ledger_audit.ledger.schema import SAMPLE_ID
@@ -80,7 +79,7 @@ def reference_of(ledger: Ledger, library: Library, memory: int) -> Ordered:
     """
     source = library.archive.source
     chain = source.lineage.chain
-    is_run = not is_expected(source.acts) and (
+    is_run = not source.lineage.is_expected and (
         source.has_commits or any(one.has_start for one in chain)
     )
     stretches: list[tuple[str, int, int]] = []

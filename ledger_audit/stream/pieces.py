@@ -31,7 +31,7 @@ PIECE: dict[str, pl.DataType] = {
 
 
 @dataclass(frozen=True)
-class Expected:
+class Derived:
     """A stream that is expected, and what it was worked out from."""
 
     kind: str
@@ -45,7 +45,7 @@ class Expected:
 
 
 @dataclass(frozen=True)
-class Deal:
+class Sharding:
     """How the sequences of a step are dealt to ranks, slots and rows."""
 
     world_size: int
@@ -103,11 +103,13 @@ class Leg:
             yield at + self.first, at // self.size + self.first_step, at % self.size
 
 
-def dealt(legs: Iterator[Leg], deal: Deal) -> Iterator[tuple[Integers, dict[str, Integers]]]:
+def dealt(
+    legs: Iterator[Leg], sharding: Sharding
+) -> Iterator[tuple[Integers, dict[str, Integers]]]:
     """Give positions, and the columns that say who uses the sequences there, and when."""
     for leg in legs:
         for positions, steps, within in leg.steps():
-            rank, slot, row = deal.places(within)
+            rank, slot, row = sharding.places(within)
             yield positions, {"rank": rank, "step": steps, "slot": slot, "row": row}
 
 

@@ -1,4 +1,4 @@
-"""Expected streams are those that the frameworks themselves give."""
+"""Derived streams are those that the frameworks themselves give."""
 
 import json
 import os
@@ -13,9 +13,9 @@ from conftest import FIXTURES
 from running import ledger_audit
 from torch.utils.data import BatchSampler, DistributedSampler
 
-from ledger_audit.stream.distributed_sampler import EPOCH_ENDS, EpochEnd, Recipe, expect
+from ledger_audit.stream.distributed_sampler import EPOCH_ENDS, EpochEnd, Recipe, derive
 from ledger_audit.stream.megatron import Ramp, legs_of
-from ledger_audit.stream.pieces import Deal
+from ledger_audit.stream.pieces import Sharding
 
 pytestmark = pytest.mark.frameworks
 
@@ -69,7 +69,7 @@ def test_a_distributed_sampler_gives_these_very_samples(
                 truth = really(recipe, ranks, batch)
                 if not truth:
                     continue
-                pieces = list(expect(recipe, Deal(ranks, batch, is_strided=True)).pieces)
+                pieces = list(derive(recipe, Sharding(ranks, batch, is_strided=True)).pieces)
                 ours = pl.concat(pieces).select("step", "rank", "slot", "row", "sample_id", "epoch")
                 assert truth == sorted(ours.iter_rows()), recipe
                 compared += 1
@@ -103,7 +103,7 @@ def test_a_ramp_is_the_one_that_the_framework_reckons(tmp_path: Path) -> None:
     told = json.loads(script(CALCULATOR, tmp_path, json.dumps(RAMPS)))
 
     for (start, increment, samples, batch), sizes in zip(RAMPS, told, strict=True):
-        legs = legs_of(sum(sizes[-1]), batch, Deal(2, 2), Ramp(start, increment, samples))
+        legs = legs_of(sum(sizes[-1]), batch, Sharding(2, 2), Ramp(start, increment, samples))
         ours = [
             [leg.first + at * leg.size, leg.size]
             for leg in legs
