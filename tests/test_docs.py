@@ -6,6 +6,7 @@ import shlex
 import tomllib
 from pathlib import Path
 
+import command_page
 import pytest
 from conftest import ANY_RUNS, FIXTURES, ROOT
 from jsonschema import Draft202012Validator
@@ -132,3 +133,13 @@ def test_the_top_level_is_what_it_should_be() -> None:
     assert allowed == {name for name in visible if not name.endswith(".egg-info")}
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert {"ledger-audit"} == set(project["scripts"])
+
+
+def test_the_page_of_commands_is_what_the_program_says(pytestconfig: pytest.Config) -> None:
+    """`commands.md` is generated: no option is missing there, and none is made up."""
+    path = DOCS / "commands.md"
+    told = command_page.page()
+    if pytestconfig.getoption("--update-golden"):
+        path.write_text(told)
+
+    assert path.read_text() == told

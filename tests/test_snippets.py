@@ -1,6 +1,9 @@
 """The Python of the documents runs as it stands, in a trainer of a few lines."""
 
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -90,3 +93,51 @@ def test_the_line_of_the_shipping_page(tmp_path: Path) -> None:
     names["ledger"].close()
 
     assert "7" in ledger_audit("show", tmp_path / "shared" / "runs" / "llama" / "ledger").out
+
+
+SCRIPTS = re.compile(r"```sh\n(#!/usr/bin/env bash\n.*?)```", re.DOTALL)
+
+
+@pytest.mark.parametrize("script", SCRIPTS.findall((ROOT / "docs" / "launchers.md").read_text()))
+def test_a_launcher_stops_a_broken_resume_and_no_other(script: str, tmp_path: Path) -> None:
+    """With a launcher that only waits: a broken stream ends it, a continuous one is let run."""
+    zoo = ROOT / "fixtures" / "zoo"
+    ends = {}
+    for case in ("torch-ddp-correct", "torch-ddp-epoch-restart"):
+        told = script.replace("LEDGER=runs/llama/ledger", f"LEDGER={zoo / case / 'run'}")
+        told = told.replace("LEDGER=/shared/runs/llama/ledger", f"LEDGER={zoo / case / 'run'}")
+        assert told != script
+        folder = tmp_path / case
+        folder.mkdir()
+        fakes = {
+            "torchrun": "exec sleep 4",
+            "srun": 'exec "$@"',
+            "scontrol": "echo localhost",
+            "scancel": "kill $(cat pid)",
+            "ledger-audit": f'exec {sys.executable} -m ledger_audit "$@"',
+        }
+        for name, text in fakes.items():
+            (folder / name).write_text(f"#!/bin/sh\n{text}\n")
+            (folder / name).chmod(0o755)
+        (folder / "job.sh").write_text(f"echo $$ > pid\n{told}")
+        environment = {
+            "PATH": f"{folder}:{os.environ['PATH']}",
+            "HEAD": "localhost",
+            "SLURM_JOB_ID": "1",
+            "SLURM_NNODES": "1",
+            "SLURM_RESTART_COUNT": "1",
+            "TMPDIR": str(folder),
+        }
+        ran = subprocess.run(
+            ["bash", "job.sh"],
+            cwd=folder,
+            env=environment,
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        ends[case] = ran.returncode
+        assert (folder / "verdict.md").exists(), ran.stderr
+    assert 0 == ends["torch-ddp-correct"]
+    assert ends["torch-ddp-epoch-restart"] in (1, -15)

@@ -32,7 +32,8 @@ def gate(
     Judge RUN, and each of its resumes, by the uninterrupted CONTROL.
 
     The whole surviving stream of RUN is compared from the first step, whether or not RUN was ever
-    resumed. Both are ledgers' folders or foreign logs.
+    resumed. Both are ledgers' folders or foreign logs; CONTROL may also be what `reference` or
+    `plan` wrote, a plan from its checkpoint on.
     """
     from ledger_audit import audit
 
