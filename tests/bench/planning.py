@@ -1,8 +1,8 @@
 """
 Times `plan` beside writing the same Parquet plainly: `planning.py [--records N] [--text]`.
 
-Half of a stream of N records was consumed by 8 ranks; the rest is dealt to 16. Every process starts
-from nothing, and the plan is checked in the end.
+Of a stream of N records, 8 ranks consumed a share (`--consumed`, a half); the rest is dealt to
+16. Every process starts from nothing, and the plan is checked in the end.
 """
 
 import argparse
@@ -66,11 +66,11 @@ def stream(records: int, *, is_text: bool) -> Iterator[pl.DataFrame]:
         yield rows
 
 
-def write_run(root: Path, records: int, *, is_text: bool) -> int:
-    """Write a ledger that consumed the first half of the stream; give its last step."""
+def write_run(root: Path, records: int, share: float, *, is_text: bool) -> int:
+    """Write a ledger that consumed the first share of the stream; give its last step."""
     folder = attempt_folder(root, "run")
     folder.mkdir(parents=True)
-    last = records // BATCH // 2
+    last = int(records // BATCH * share)
     schema = arrow_schema("samples", text_ids=is_text)
     for number, piece in enumerate(stream(records, is_text=is_text)):
         rows = piece.filter(pl.col("step") <= last).sort("rank", "step", maintain_order=True)
@@ -119,10 +119,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--records", type=int, default=10_000_000)
     parser.add_argument("--text", action="store_true", help="ids are text")
+    parser.add_argument("--consumed", type=float, default=0.5, help="this share was consumed")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
-        last = write_run(root / "run", asked.records, is_text=asked.text)
+        last = write_run(root / "run", asked.records, asked.consumed, is_text=asked.text)
         recipe = {"kind": "listing", "recipe": {"seed": 7}}
         pieces = stream(asked.records, is_text=asked.text)
         write_expected(root / "ref", "ref", pieces, world_size=RANKS, expected=recipe)
