@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from conftest import ROOT
 from running import ledger_audit
+from test_causes import OTHERS, codes
 
 from ledger_audit.ledger.opening import open_ledger
 from ledger_audit.model import Verdict
@@ -86,13 +87,17 @@ def section_of(fault: str, look: str) -> str:
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_what_is_planted_is_found(fault: str, tmp_path: Path, pytestconfig: pytest.Config) -> None:
-    """Every fault gives its declared verdicts, the numbers of the job's own list, and its text."""
+    """Every fault gives its verdicts, the numbers of the job's own list, its cause and its text."""
     folder = tmp_path / "kept"
     demo = ledger_audit("demo", "--fault", fault, "--keep", folder)
     diff = ledger_audit("diff", folder / "ledger", "--format", "json")
-    gate = ledger_audit("gate", folder / "control", folder / "ledger")
+    gate = ledger_audit("gate", folder / "control", folder / "ledger", "--format", "json")
 
     assert demo.code == 0, demo.err
+    cause = [] if fault in OTHERS else [fault]
+    for report in (diff.report, gate.report):
+        assert all(cause == found[:1] for found in codes(report))
+        assert codes(report) or fault in OTHERS
     assert CODES[FAULTS[fault].verdict] == diff.code
     assert CODES[FAULTS[fault].gate] == gate.code
     if fault == DEFAULT:
