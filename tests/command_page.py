@@ -17,21 +17,22 @@ What a verdict is, and what each page is for, stands in the [README](../README.m
 
 def page() -> str:
     """Give the page, in the order in which the program lists its commands."""
-    parts = [HEAD, _told(cli, "ledger-audit")]
+    size = {"terminal_width": WIDTH, "max_content_width": WIDTH}
+    top = click.Context(cli, info_name="ledger-audit", **{**cli.context_settings, **size})
+    parts = [HEAD, _told(top)]
     for name in COMMANDS:
-        found = cli.get_command(click.Context(cli), name)
+        found = cli.get_command(top, name)
         assert found is not None
-        parts += _all(found, f"ledger-audit {name}")
+        parts += _all(click.Context(found, parent=top, info_name=name))
     return "\n".join(parts)
 
 
-def _all(command: click.Command, path: str) -> Iterator[str]:
-    yield _told(command, path)
-    if isinstance(command, click.Group):
-        for name, one in sorted(command.commands.items()):
-            yield from _all(one, f"{path} {name}")
+def _all(context: click.Context) -> Iterator[str]:
+    yield _told(context)
+    if isinstance(context.command, click.Group):
+        for name, one in sorted(context.command.commands.items()):
+            yield from _all(click.Context(one, parent=context, info_name=name))
 
 
-def _told(command: click.Command, path: str) -> str:
-    context = click.Context(command, info_name=path, terminal_width=WIDTH, max_content_width=WIDTH)
-    return f"## {path}\n\n```text\n{command.get_help(context)}\n```\n"
+def _told(context: click.Context) -> str:
+    return f"## {context.command_path}\n\n```text\n{context.get_help()}\n```\n"
