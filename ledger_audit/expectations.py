@@ -83,7 +83,7 @@ def judge_by_best(
         expected: the stream that was named; null: none was.
     """
     resume = judge(source, index, contract, reading, forbidden, expected)
-    if expected is not None or all(one.code != _NOT_FOLLOWED for one in resume.limits):
+    if expected is not None or not _rolled_nothing_back(source, index, resume):
         return resume
     recipe = _recipe(source, index)
     if recipe is None:
@@ -94,6 +94,17 @@ def judge_by_best(
         told = limit("recipe-not-derived", "the fingerprint states the order, which PyTorch draws")
         return replace(resume, limits=(*resume.limits, told))
     return judge(source, index, contract, reading, forbidden, stated)
+
+
+def _rolled_nothing_back(source: Source, index: int, resume: Resume) -> bool:
+    """
+    Tell whether a resume has nothing to be judged by because nothing was rolled back.
+
+    Where it is missing instead, a recipe would make a proof out of evidence that was lost.
+    """
+    is_unjudged = any(one.code == _NOT_FOLLOWED for one in resume.limits)
+    is_lost = any(one.missing or one.is_absent for one in source.lineage.chain[:index])
+    return is_unjudged and not is_lost and not resume.windows["reference"]
 
 
 def _recipe(source: Source, index: int) -> distributed_sampler.Recipe | None:

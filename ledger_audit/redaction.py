@@ -11,6 +11,7 @@ from hashlib import blake2b
 from ledger_audit.model import Clause, Limit, Report, Resume
 from ledger_audit.model.exposure import Exposure, Generation
 from ledger_audit.model.forbidden import Forbidden, ForbiddenList
+from ledger_audit.model.plan import Check, Plan
 from ledger_audit.model.postmortem import Postmortem
 
 MARK = "redacted:"
@@ -77,6 +78,18 @@ def redact_postmortem(post: Postmortem, salt: str) -> Postmortem:
     """Give all that a page tells likewise."""
     exposure = None if post.exposure is None else redact_exposure(post.exposure, salt)
     return replace(post, report=redact(post.report, salt), exposure=exposure)
+
+
+def redact_plan(plan: Plan, salt: str) -> Plan:
+    """Give the report of a plan likewise; the plan itself is a ledger, and names every sample."""
+    examples = tuple(hide(one, salt) for one in plan.cursor.unmatched_examples)
+    cursor = replace(plan.cursor, unmatched_examples=examples)
+    return replace(plan, cursor=cursor, options={**plan.options, "redacted": True})
+
+
+def redact_check(check: Check, salt: str) -> Check:
+    """Give the report of a checked plan likewise."""
+    return replace(check, missing_examples=tuple(hide(one, salt) for one in check.missing_examples))
 
 
 def _resume(resume: Resume, hidden: Hide) -> Resume:

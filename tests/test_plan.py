@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
+from running import ledger_audit
 from tiny import Line, attempt, dealt, write
 from xxhash import xxh64_intdigest
 
@@ -275,6 +276,26 @@ def test_consumed_samples_that_the_reference_lacks_limit_a_plan(tmp_path: Path) 
     assert (1, ["99"]) == (report["cursor"]["unmatched"], report["cursor"]["unmatched_examples"])
     assert [7, *range(12, 24)] == ids(tmp_path / "plan")
     assert 3 == checked(tmp_path)
+
+
+def test_a_redacted_report_names_no_sample(tmp_path: Path) -> None:
+    """Neither of a plan nor of its check; the plan itself is a ledger, and holds them all."""
+    write(tmp_path / "control", attempt(0, dealt(1, 6)))
+    odd = dealt(1, 3)
+    odd[2] = [[4, 5], [6, 7799]]
+    write(tmp_path / "run", attempt(0, odd))
+    roots = (tmp_path / "run", "--reference", tmp_path / "control", "--redact", "pepper")
+    asked = ("--checkpoint-step", "3", "--world-size", "2", "-o", tmp_path / "plan")
+
+    made = [ledger_audit("plan", *roots, *asked, "--format", "json")]
+    (tmp_path / "plan").rename(tmp_path / "kept")
+    made += [ledger_audit("plan", *roots, *asked)]
+    made += [ledger_audit("plan", "--check", tmp_path / "kept", *roots)]
+
+    assert [3, 3, 3] == [one.code for one in made], made[0].err
+    assert not [one for one in made if "7799" in one.out]
+    assert "redacted:" in made[0].out
+    assert "redacted:" in made[1].out
 
 
 HOSTILE = ("\x1b[31m", "[bold]x[/bold]", "\u202e", "x" * 5000, "'\"\n", "a", "b", "c")

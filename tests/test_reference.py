@@ -411,6 +411,20 @@ def test_a_recipe_that_nobody_can_draw_is_said(tmp_path: Path) -> None:
     assert {"no-whole-reference-step", "recipe-not-derived"} <= codes
 
 
+def test_a_recipe_is_no_stand_in_for_what_was_lost(tmp_path: Path) -> None:
+    """A rank of the dead attempt left no ledger: its rolled-back work is missing, not none."""
+    run = planned_stop(tmp_path, {"sampler": "DistributedSampler"})
+    lines = list(map(json.loads, run.read_text().splitlines()))
+    kept = [one for one in lines if (one["attempt"], one["rank"]) != (0, 3)]
+    run.write_text("\n".join(map(json.dumps, kept)) + "\n")
+
+    ran = ledger_audit("diff", run, "--format", "json")
+
+    codes = {one["code"] for one in ran.report["resumes"][0]["limits"]}
+    assert 3 == ran.code
+    assert not {"recipe-not-derived", "recipe-departs"} & codes
+
+
 @pytest.mark.parametrize(
     "said", [{}, {"sampler": "DistributedSampler", "accumulation": 3, "drop_last": None}]
 )

@@ -5,8 +5,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ledger_audit.cli.options import COLUMN, FORMAT, LEDGER, NOTING, REPORT, under_contract
-from ledger_audit.cli.output import say, screen, write_whole
+from ledger_audit.cli.options import (
+    COLUMN,
+    FORMAT,
+    LEDGER,
+    NOTING,
+    REDACT,
+    REPORT,
+    under_contract,
+)
+from ledger_audit.cli.output import salt_in_use, say, screen, write_whole
 from ledger_audit.cli.progress import progress
 from ledger_audit.errors import ExitCode
 
@@ -58,6 +66,7 @@ _EXITS = {
 )
 @NOTING
 @COLUMN
+@REDACT
 @FORMAT
 @REPORT
 @under_contract
@@ -77,17 +86,21 @@ def plan(
     code 0: the plan is the whole rest. 3: it is limited, as the report says, or nothing was made
     because the ledger does not prove what was consumed.
     """
+    from ledger_audit.redaction import redact_check, redact_plan
     from ledger_audit.report import PAPER
     from ledger_audit.report.plan import checked_to_terminal, to_terminal
     from ledger_audit.report.plan_json import checked_to_json, to_json
 
+    salt = salt_in_use()
     if check is not None:
         checked = _checked(check, ledger, options)
+        checked = checked if salt is None else redact_check(checked, salt)
         texts = {"json": lambda _: checked_to_json(checked)}
         texts["terminal"] = lambda screen: checked_to_terminal(checked, screen)
         code = _EXITS[checked.verdict]
     else:
         made = _made(ledger, contract, options)
+        made = made if salt is None else redact_plan(made, salt)
         texts = {"json": lambda _: to_json(made)}
         texts["terminal"] = lambda screen: to_terminal(made, screen)
         code = ExitCode.UNPROVEN if made.limits else ExitCode.CONTINUOUS
