@@ -296,6 +296,9 @@ def test_a_redacted_report_names_no_sample(tmp_path: Path) -> None:
     assert not [one for one in made if "7799" in one.out]
     assert "redacted:" in made[0].out
     assert "redacted:" in made[1].out
+    assert made[0].report["options"]["redacted"]
+    schema = json.loads((DOCS / "plan.schema.json").read_text())
+    assert not [*Draft202012Validator(schema).iter_errors(made[0].report)]
 
 
 HOSTILE = ("\x1b[31m", "[bold]x[/bold]", "\u202e", "x" * 5000, "'\"\n", "a", "b", "c")
