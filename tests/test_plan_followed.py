@@ -9,17 +9,21 @@ from running import ledger_audit
 ZOO = FIXTURES / "zoo"
 
 
+def dealt(case: str, checkpoint_step: int, world_size: int, target: Path) -> Path:
+    """Make a plan of what a real run had left, by its control."""
+    ran = ledger_audit(
+        "plan", ZOO / case / "run", "--checkpoint-step", str(checkpoint_step), "--world-size",
+        str(world_size), "--reference", ZOO / case / "control", "-o", target,
+    )  # fmt: skip
+    assert 0 == ran.code, ran.err
+    return target
+
+
 @pytest.fixture(scope="module")
 def plan(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Deal what the four ranks had left after step 8 to two, in the same batches."""
     target = tmp_path_factory.mktemp("plans") / "plan"
-    case = ZOO / "torch-ddp-elastic-4to2-correct"
-    ran = ledger_audit(
-        "plan", case / "run", "--checkpoint-step", "8", "--world-size", "2", "--reference",
-        case / "control", "-o", target,
-    )  # fmt: skip
-    assert 0 == ran.code, ran.err
-    return target
+    return dealt("torch-ddp-elastic-4to2-correct", 8, 2, target)
 
 
 @pytest.mark.parametrize(
@@ -61,13 +65,7 @@ def test_a_plan_judges_as_the_control_of_the_whole_run_does(
 def test_a_resume_before_the_plan_is_judged_by_its_own_window(plan: Path) -> None:
     """Two failures: the plan begins with the first resume, and knows of the second."""
     run = ZOO / "torch-ddp-double-failure" / "run"
-    target = plan.parent / "later"
-    case = ZOO / "torch-ddp-double-failure"
-    made = ledger_audit(
-        "plan", case / "run", "--checkpoint-step", "15", "--world-size", "4", "--reference",
-        case / "control", "-o", target,
-    )  # fmt: skip
-    assert 0 == made.code, made.err
+    target = dealt("torch-ddp-double-failure", 15, 4, plan.parent / "later")
 
     report = ledger_audit("gate", target, run, "--format", "json").report
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Collection
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -171,19 +172,12 @@ NO_CONTRACT = click.option(
     callback=_no_contract,
     help="Judge by the command's defaults, whatever the working directory holds.",
 )
-MEMORY = click.option(
-    "--memory",
-    default="2GiB",
-    show_default=True,
-    callback=_memory,
-    help="Memory for counting; what does not fit lies in temporary files. The report is the same.",
+_memory_for = partial(click.option, "--memory", default="2GiB", show_default=True, callback=_memory)
+MEMORY = _memory_for(
+    help="Memory for counting; what does not fit lies in temporary files. The report is the same."
 )
-NOTING = click.option(
-    "--memory",
-    default="2GiB",
-    show_default=True,
-    callback=_memory,
-    help="Memory for noting what was consumed; more is asked for where that is not enough.",
+NOTING = _memory_for(
+    help="Memory for noting what was consumed; more is asked for where that is not enough."
 )
 STREAM = click.option("--stream", help="Audit this stream instead of training, for instance eval.")
 COLUMN = click.option(

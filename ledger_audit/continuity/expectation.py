@@ -46,9 +46,7 @@ class Guided:
     """The first committed step that differs from the expected one: it is no reference."""
 
 
-def guide(
-    expected: Expectation, windows: Windows, token_overlap: int | None, last: int | None
-) -> Guided:
+def guide(expected: Expectation, windows: Windows, token_overlap: int | None, last: int) -> Guided:
     """
     Take an expected stream as the reference of a resume.
 
@@ -56,7 +54,7 @@ def guide(
         expected: the stream.
         windows: those of the resume; only the committed steps that they hold are compared.
         token_overlap: tokens that neighbouring spans may share; null: nothing says how many.
-        last: the last step that is read of it; null: it is read to its end.
+        last: the last step that is read of it.
     """
     committed = windows.committed.within
     first = committed["step"].min()

@@ -68,7 +68,7 @@ def _judge_whole(
         far = reached if isinstance(reached, int) else windows.checkpoint_step
         last = far + reading.after
         windows, around = _guided(expected, windows, contract, around, last)
-        if around.departs_at is None:
+        if around.departs_at is None and expected.reaches_beyond(last):
             audited = audit_windows(windows, source, index, contract, around)
             windows = _with_later(windows, expected, audited, last)
     return judge_windows(windows, source, index, contract, around)
@@ -87,7 +87,7 @@ def _guided(
     windows: Windows,
     contract: Contract,
     around: Circumstances,
-    last: int | None,
+    last: int,
 ) -> tuple[Windows, Circumstances]:
     """Take an expected stream for the reference, or say why it is none."""
     guided = guide(expected, windows, contract.token_overlap, last)

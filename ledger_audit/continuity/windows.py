@@ -148,7 +148,7 @@ def surviving_stream(source: Source, *, is_reference: bool) -> Side:
     return side if is_reference else _settled(side)
 
 
-def stream_between(source: Source, first: int, last: int | None) -> Side:
+def stream_between(source: Source, first: int, last: int) -> Side:
     """Give some steps of the whole stream that an expected run or a control went through."""
     stretches = [_own(source, index, last) for index in range(len(source.lineage.chain))]
     near = [replace(one, first=max(one.first, first)) for one in stretches]

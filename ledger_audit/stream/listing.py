@@ -7,7 +7,7 @@ import numpy as np
 import polars as pl
 
 from ledger_audit.errors import UsageError
-from ledger_audit.stream.pieces import Derived, Leg, Sharding, dealt, piece
+from ledger_audit.stream.pieces import Derived, Leg, Sharding, piece, sharded
 
 
 def derive(
@@ -58,7 +58,7 @@ def _pieces(
     for number in range(epochs):
         leg = Leg(number * steps + 1, 0, batch, ids.height)
         label = None if first_epoch is None else np.int64(first_epoch + number)
-        for positions, places in dealt(iter([leg]), sharding):
+        for positions, places in sharded(iter([leg]), sharding):
             own = ids.slice(int(positions[0]), len(positions))
             spans = {name: own[name] for name in ("source", "token_start", "token_end")}
             epoch = {} if label is None else {"epoch": np.full(len(positions), label)}

@@ -17,7 +17,7 @@ import polars as pl
 
 from ledger_audit.errors import UnreadableError, UsageError
 from ledger_audit.stream.index_files import Description, Lengths, array_of
-from ledger_audit.stream.pieces import Derived, Integers, Leg, Sharding, dealt, piece
+from ledger_audit.stream.pieces import Derived, Integers, Leg, Sharding, piece, sharded
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def derive(
         "micro_batch": sharding.micro_batch,
         "rampup": None if ramp is None else [ramp.start, ramp.increment, ramp.samples],
     }
-    pieces = (order.spans(positions, places) for positions, places in dealt(iter(legs), sharding))
+    pieces = (order.spans(positions, places) for positions, places in sharded(iter(legs), sharding))
     known = {"index_hash": told.hash, "micro_batch_size": sharding.micro_batch}
     return Derived("megatron", recipe, sharding.world_size, pieces, known)
 

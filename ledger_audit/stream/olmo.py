@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 
 from ledger_audit.errors import UnreadableError, UsageError
-from ledger_audit.stream.pieces import Derived, Integers, Leg, Sharding, dealt, piece
+from ledger_audit.stream.pieces import Derived, Integers, Leg, Sharding, piece, sharded
 
 _NAME = re.compile(r"global_indices.*_dataset_size(?P<size>\d+)(_epoch(?P<epoch>\d+))?(_seed\d+)?")
 
@@ -137,7 +137,7 @@ def _pieces(
         steps = len(one.order) // batch
         leg = Leg(step, 0, batch, steps * batch)
         epoch = number if one.epoch is None else one.epoch
-        for positions, places in dealt(iter([leg]), sharding):
+        for positions, places in sharded(iter([leg]), sharding):
             numbers = np.asarray(one.order[positions], dtype=np.int64)
             named = _named(numbers, tokens, windows)
             yield piece(

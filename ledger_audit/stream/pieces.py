@@ -103,7 +103,7 @@ class Leg:
             yield at + self.first, at // self.size + self.first_step, at % self.size
 
 
-def dealt(
+def sharded(
     legs: Iterator[Leg], sharding: Sharding
 ) -> Iterator[tuple[Integers, dict[str, Integers]]]:
     """Give positions, and the columns that say who uses the sequences there, and when."""
