@@ -6,11 +6,11 @@ import polars as pl
 
 from ledger_audit.continuity.checkpoints.archive import Archive
 from ledger_audit.continuity.exposure.library import Library, Looked, Seen, Steps
-from ledger_audit.ledger.counting import Tally, look
+from ledger_audit.ledger.counting import Hashing, Tally, look
 from ledger_audit.ledger.reader import Ledger
 from ledger_audit.ledger.searching import Search
 from ledger_audit.ledger.spent import Spent
-from ledger_audit.ledger.uses import Bytes, Hashes
+from ledger_audit.ledger.uses import Bytes, Hashes, Unnoted
 from ledger_audit.ledger.uses import seen as noting
 from ledger_audit.ledger.whole import Scan, Whole
 
@@ -33,11 +33,10 @@ def library_of(ledger: Ledger, archive: Archive) -> Library:
         seen: Seen,
         steps: Steps,
         rows: Iterable[pl.DataFrame],
-        *,
-        hashes: bool,
+        hashing: Hashing | None,
     ) -> Looked:
-        assert isinstance(seen, Bytes | Hashes | Spent)
-        tally = Tally(ledger.name, seen, has_spans, has_positions, hashes)
+        assert isinstance(seen, Bytes | Hashes | Spent | Unnoted)
+        tally = Tally(ledger.name, seen, has_spans, has_positions, hashing)
         look(whole, _scan(steps), rows, tally)
         return Looked(tally.counts(), tally.sums())
 
@@ -46,6 +45,7 @@ def library_of(ledger: Ledger, archive: Archive) -> Library:
         id_type=ledger.id_type,
         bounds=bounds,
         begin=begin,
+        unnoted=Unnoted,
         look=looked,
         find=lambda steps, where: whole.records(_scan(steps), where),
         lowest=lambda steps, where, most: whole.lowest(_scan(steps), where, most),

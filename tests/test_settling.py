@@ -169,8 +169,13 @@ def test_trusted_digests_settle_without_a_record(
     assert told == read
 
 
-@pytest.mark.usefixtures("settles")
-def test_a_digest_that_lies_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("control_tells", [True, False])
+def test_a_digest_that_lies_is_found(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    settles: list[settling.Settled | None],
+    control_tells: bool,
+) -> None:
     """Equal records with another digest in one commit are corruption, and found."""
     control, ours = _job()
     lies = [
@@ -180,11 +185,14 @@ def test_a_digest_that_lies_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyP
         for one in _with_digests(ours)
     ]
     ledgers = [
-        write(tmp_path / "control", _with_digests(control)),
+        write(tmp_path / "control", _with_digests(control) if control_tells else control),
         write(tmp_path / "run", lies),
     ]
 
     whole, settled = judged(*ledgers, monkeypatch)
+
+    assert settles[0] is not None
+    assert len(settles[0].steps) > 30
 
     assert whole["verdict"] == settled["verdict"] == "unproven"
     assert "digest-mismatch" in {one["code"] for one in settled["stream"]["limits"]}

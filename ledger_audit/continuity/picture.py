@@ -42,6 +42,9 @@ _BEFORE_AND_AFTER = ("reference", "resumed")
 _ANY = -1
 """The slot of what is known to be alike on both sides, whose records were not looked at."""
 
+_Columns = tuple[tuple[int, int], ...]
+"""The first and the last step of each."""
+
 
 def draw(windows: Windows, classified: Classified, disordered: pl.DataFrame) -> Picture:
     """
@@ -59,13 +62,15 @@ def draw(windows: Windows, classified: Classified, disordered: pl.DataFrame) -> 
     ]
     if not disordered.is_empty():
         parts.append(_cells(disordered, str(Overlay.OUT_OF_ORDER), side="resumed"))
-    cells = pl.concat([*parts, *_alike(windows)])
-    columns = _columns(cells["step"], windows.checkpoint_step)
-    if not columns or cells.is_empty():
+    cells = pl.concat(parts)
+    known = [windows.reference.known["step"], windows.resumed.known["step"]]
+    columns = _columns(pl.concat([cells["step"], *known]), windows.checkpoint_step)
+    if not columns:
         return Picture((), ())
-    starts = pl.Series([first for first, _ in columns], dtype=pl.Int64)
-    cells = cells.filter(pl.col("step") >= columns[0][0])
-    cells = cells.with_columns(column=starts.search_sorted(cells["step"], side="right") - 1)
+    cells = pl.concat([_in_columns(cells, columns), *_alike(windows, columns)])
+    cells = cells.group_by("rank", "slot", "column", "side").agg(pl.col("code").min())
+    if cells.is_empty():
+        return Picture((), ())
     ranks = [one for (one,) in cells.select("rank").unique().sort("rank").iter_rows()]
     looks = _looks(cells, ["rank"], len(columns))
     strips = _strips([([one], looks[one,]) for one in ranks], MOST_STRIPS)
@@ -74,17 +79,31 @@ def draw(windows: Windows, classified: Classified, disordered: pl.DataFrame) -> 
     return Picture(columns, told, tuple(slots))
 
 
-def _alike(windows: Windows) -> Iterator[pl.DataFrame]:
-    """Give cells of the steps that both sides are known to have consumed alike."""
+def _in_columns(cells: pl.DataFrame, columns: _Columns) -> pl.DataFrame:
+    """Give the cells that have a column, with its place for their step."""
+    starts = pl.Series([first for first, _ in columns], dtype=pl.Int64)
+    cells = cells.filter(pl.col("step") >= columns[0][0])
+    return cells.with_columns(column=starts.search_sorted(cells["step"], side="right") - 1).drop(
+        "step"
+    )
+
+
+def _alike(windows: Windows, columns: _Columns) -> Iterator[pl.DataFrame]:
+    """Give cells of the steps that both sides are known to have consumed alike, in columns."""
     kinds = {"reference": Expected.MATCHED, "resumed": Resumed.IN_PLACE}
     for side, kind in kinds.items():
         window = getattr(windows, side)
         if window.known.is_empty():
             continue
         ranks = window.records.select("rank").unique()
-        known = window.known.select("step", slot=pl.lit(_ANY, pl.Int32))
-        cells = known.join(ranks, how="cross")
-        yield _cells(cells, str(kind), side=side)
+        known = _in_columns(window.known.select("step"), columns).unique()
+        yield ranks.join(known, how="cross").select(
+            "rank",
+            slot=pl.lit(_ANY, pl.Int32),
+            side=pl.lit(side),
+            code=pl.lit(_CODE[str(kind)]),
+            column="column",
+        )
 
 
 def _cells(rows: pl.DataFrame, kind: str | pl.Expr, side: str = "reference") -> pl.DataFrame:
@@ -97,7 +116,7 @@ def _cells(rows: pl.DataFrame, kind: str | pl.Expr, side: str = "reference") -> 
     )
 
 
-def _columns(steps: pl.Series, checkpoint: int) -> tuple[tuple[int, int], ...]:
+def _columns(steps: pl.Series, checkpoint: int) -> _Columns:
     """Give the ranges of steps that share a column: single ones as long as there is room."""
     before = steps.filter(steps <= checkpoint).unique().sort().tail(MOST_BEFORE).to_list()
     columns = [(one, one) for one in before]

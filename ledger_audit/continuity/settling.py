@@ -5,7 +5,8 @@ Of each rank and step, the sum of the hashes of its records is compared, or wher
 trusted what its commit tells. A sum is blind to order: it cannot see slots and rows.
 """
 
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import dataclass, replace
 
 import polars as pl
 
@@ -77,11 +78,10 @@ def settle(both: Both, control: Source, run: Source, contract: Contract) -> Sett
         return None
     if both.trusts_digests:
         return _by_digests(both, control, run)
-    asked = Asked(both.memory, hashes=True)
-    ours = _summed(both.run, asked)
-    theirs = None if ours is None else _summed(both.control, asked)
-    if ours is None or theirs is None or ours.columns != theirs.columns:
+    summed = _both_summed(both)
+    if summed is None or summed[0].columns != summed[1].columns:
         return None
+    theirs, ours = summed
     steps = _alike(ours.part.sums, theirs.part.sums)
     steps = closed_of(run, ours.part, theirs.part, steps)
     if not _is_worth_it(steps, ours.part.sums):
@@ -115,22 +115,67 @@ class _Summed:
     has_positions: bool
 
 
-def _summed(library: Library, asked: Asked) -> _Summed | None:
-    """Sum up what each plain try used; null: too many samples are used more than once."""
-    bounds = library.bounds()
-    if bounds is not None and bounds[0] < 0:
-        return None  # negative ids are to be told of, wherever they are
-    counted = count(library, asked)
-    try:
-        repeated = _repeated(library, counted)
-    finally:
-        counted.seen.close()
+def _both_summed(both: Both) -> tuple[_Summed, _Summed] | None:
+    """
+    Sum up what each plain try of the control and of the run used.
+
+    Where both used the same, it is noted of one of them which samples they were.
+
+    Returns:
+        Null where too many samples are used more than once, or an id is negative: that is to be
+        told of, wherever it is.
+    """
+    edges = [library.bounds() for library in (both.control, both.run)]
+    if any(edge is not None and edge[0] < 0 for edge in edges):
+        return None
+    asked = Asked(both.memory, hashing="quick" if _tells_alike(both) else "digest")
+    ours = count(both.run, asked)
+    repeated = _repeated(both.run, ours)
     if repeated is None:
         return None
-    sums = [
-        _sound(library, leg, _tries(leg).join(counts, on=["rank", "step"])).select(list(SUMS))
-        for leg, counts in zip(counted.legs, counted.counts, strict=True)
-    ]
+    theirs = count(both.control, replace(asked, notes=False))
+    repeats: pl.Series | None = repeated
+    if not _is_same(ours, theirs):
+        theirs = count(both.control, asked)
+        repeats = _repeated(both.control, theirs)
+    if repeats is None:
+        return None
+    return (
+        _summed(asked, both.control, theirs, repeats),
+        _summed(asked, both.run, ours, repeated),
+    )
+
+
+def _tells_alike(both: Both) -> bool:
+    """
+    Tell whether all attempts of both ledgers tell digests, or none does.
+
+    Then equal records are compared with each other, and what commits tell with what commits tell.
+    Else nothing but its own records contradicts a digest.
+    """
+    told = set()
+    for library in (both.control, both.run):
+        source = library.archive.source
+        told |= {one.digest_columns == source.digest_columns for one in source.lineage.chain}
+    return len(told) == 1
+
+
+def _is_same(ours: Counted, theirs: Counted) -> bool:
+    """Tell whether two ledgers used the same samples in the same steps, rank by rank."""
+    first, second = (
+        pl.concat(side.counts).group_by("rank", "step").agg(pl.col("n", "mixed").sum())
+        for side in (ours, theirs)
+    )
+    keys = ["rank", "step"]
+    return first.sort(keys).equals(second.sort(keys))
+
+
+def _summed(asked: Asked, library: Library, counted: Counted, repeated: pl.Series) -> _Summed:
+    sums = []
+    for leg, counts in zip(counted.legs, counted.counts, strict=True):
+        tries = _tries(leg).join(counts, on=["rank", "step"])
+        tries = _checked(library, leg, tries) if asked.hashing == "digest" else tries
+        sums.append(tries.select(list(SUMS)))
     used = counted.used
     has = {
         "source": used["source"].null_count() < used.height,
@@ -147,6 +192,11 @@ def _summed(library: Library, asked: Asked) -> _Summed | None:
 
 def _repeated(library: Library, counted: Counted) -> pl.Series | None:
     """Give the ids of the samples that are used more than once in a pass; null: too many."""
+    with closing(counted.seen):
+        return _again(library, counted)
+
+
+def _again(library: Library, counted: Counted) -> pl.Series | None:
     parts = [pl.Series([], dtype=library.id_type)]
     if counted.seen.is_clean(counted.records):
         return parts[0]
@@ -162,14 +212,15 @@ def _repeated(library: Library, counted: Counted) -> pl.Series | None:
     return pl.concat(parts).unique().sort()
 
 
-def _sound(library: Library, leg: Leg, tries: pl.DataFrame) -> pl.DataFrame:
-    """Leave out tries that are all there and have another digest than their commit tells."""
+def _checked(library: Library, leg: Leg, tries: pl.DataFrame) -> pl.DataFrame:
+    """Leave out tries that have another digest than their commit tells, then what it tells."""
     if not tells(library, leg):
         return tries
-    is_wrong = (pl.col("n") == pl.col("samples")) & (
-        pl.col("mixed").reinterpret(signed=True) != pl.col("digest")
+    is_there = pl.col("n") == pl.col("samples")
+    is_wrong = is_there & (pl.col("mixed").reinterpret(signed=True) != pl.col("digest"))
+    return tries.filter(~is_wrong.fill_null(value=False)).with_columns(
+        digest=pl.when(~is_there).then("digest")
     )
-    return tries.filter(~is_wrong.fill_null(value=False))
 
 
 def _told(library: Library) -> pl.DataFrame:
@@ -197,12 +248,16 @@ def _tries(leg: Leg) -> pl.DataFrame:
 
 
 def _alike(ours: pl.DataFrame, theirs: pl.DataFrame) -> pl.Series:
-    """Give the steps that both sides consumed alike."""
+    """
+    Give the steps that both sides consumed alike.
+
+    A digest that one side alone tells is compared with nothing: that side is to be looked at.
+    """
     both = ours.join(theirs, on=["step", "rank"], how="full", suffix="_theirs", coalesce=True)
     is_alike = (
         (pl.col("n") == pl.col("n_theirs"))
         & (pl.col("mixed") == pl.col("mixed_theirs"))
-        & (pl.col("digest") == pl.col("digest_theirs")).fill_null(value=True)
+        & pl.col("digest").eq_missing(pl.col("digest_theirs"))
     )
     steps = both.group_by("step").agg(
         is_alike=is_alike.fill_null(value=False).all(), is_once=pl.col("rank").is_unique().all()

@@ -187,6 +187,33 @@ class Hashes:
         self._open.close()
 
 
+class Unnoted:
+    """Notes nothing: of no sample is it known whether it was used."""
+
+    key = Bytes.key
+
+    def see(self, of: Pass, batch: pl.DataFrame) -> None:
+        """Let uses of samples pass by."""
+
+    def is_clean(self, records: int) -> bool:
+        """Tell whether there was none."""
+        return records == 0
+
+    def again(self) -> None:
+        """Need no second look."""
+
+    def suspects(self, records: int, most: int) -> Iterator[pl.Expr]:  # noqa: ARG002
+        """Suspect all."""
+        yield pl.lit(value=True)
+
+    def met(self, of: Pass, listed: pl.Series, most: int) -> Met:  # noqa: ARG002
+        """Know of none that it was used."""
+        return _met(listed, np.zeros(len(listed), np.bool_), most)
+
+    def close(self) -> None:
+        """Hold nothing."""
+
+
 def seen(bounds: tuple[int, int] | None, rows: int, memory: int) -> Bytes | Hashes:
     """
     Choose how to note uses.

@@ -109,7 +109,7 @@ def consumed_at(library: Library, asked: Compared, memory: int) -> Consumed:
             Seen, Spent(asked.identity, edges, memory, asked.since)
         )  # it is only handed on to `look`
 
-    counted = count(replace(library, begin=begin), Asked(memory, hashes=True))
+    counted = count(replace(library, begin=begin), Asked(memory, hashing="digest"))
     spent = cast(Spent, counted.seen)
     _check(library, counted, last)
     spent.freeze()

@@ -16,7 +16,7 @@ from ledger_audit.continuity.exposure.legs import (
     tried,
     wrong_digests,
 )
-from ledger_audit.continuity.exposure.library import Library, Seen
+from ledger_audit.continuity.exposure.library import Hashing, Library, Seen
 from ledger_audit.continuity.frames import IS_USED
 from ledger_audit.continuity.tries import committed_twice, mismatches
 from ledger_audit.continuity.unseen import SEEN, Stretch
@@ -51,7 +51,7 @@ class Counted:
     used: pl.DataFrame
     """USED."""
     stretches: tuple[Stretch, ...]
-    """What is there of each attempt of the lineage."""
+    """What is there of each attempt of the lineage; none where only amounts are of use."""
     relaunched: tuple[str, ...]
     """What shows that attempts are two launches under one label."""
     void: pl.DataFrame
@@ -73,10 +73,17 @@ class Asked:
 
     memory: int
     """Bytes that may be used; where one for each id of each pass is more, keys are noted."""
-    hashes: bool = False
-    """All records are hashed; else those are of which commits tell the sum."""
+    hashing: Hashing | None = None
+    """How all records are hashed; null: only those are of which commits tell the sum."""
     trusts_digests: bool = False
     """What commits tell is not compared with the records, which are not hashed for it."""
+    notes: bool = True
+    """It is noted which samples were used."""
+
+    @property
+    def is_judged(self) -> bool:
+        """Tell whether records are compared with commits, and not those of two ledgers."""
+        return self.hashing != "quick"
 
 
 def count(library: Library, asked: Asked) -> Counted:
@@ -84,12 +91,16 @@ def count(library: Library, asked: Asked) -> Counted:
     chain = library.archive.source.lineage.chain
     legs = [leg for place in range(len(chain)) for leg in legs_of(library, place)]
     for may_be_direct in (True, False):
-        seen = library.begin(asked.memory, may_be_direct)
+        seen = _begun(library, asked, may_be_direct)
         try:
             return _counted(library, seen, legs, asked, may_be_direct=may_be_direct)
         except TooLargeError:
             seen.close()
     raise AssertionError("keys need no more memory than there is")
+
+
+def _begun(library: Library, asked: Asked, may_be_direct: bool) -> Seen:
+    return library.begin(asked.memory, may_be_direct) if asked.notes else library.unnoted()
 
 
 def _counted(
@@ -100,9 +111,10 @@ def _counted(
     void = [library.archive.source.none().select(_SAMPLE)]
     used, parts, twice, largest, every = [pl.DataFrame(schema=USED)], [], False, 0, []
     for nth, leg in enumerate(legs):
-        is_told = tells(library, leg) and not asked.trusts_digests
+        is_told = asked.is_judged and not asked.trusts_digests and tells(library, leg)
         hashed = library.archive.source.hashed if is_told else None
-        counts, odd, sums = _look(library, seen, leg, hashed, hashes=asked.hashes or is_told)
+        hashing: Hashing | None = "digest" if is_told else asked.hashing
+        counts, odd, sums = _look(library, seen, leg, hashed, hashing)
         void += odd.void
         every.append(counts)
         found = surplus(leg, counts)
@@ -111,21 +123,13 @@ def _counted(
         used.append(sums)
         most = counts.group_by("step").agg(pl.col("n").sum())["n"].max()
         largest = max(largest, most if isinstance(most, int) else 0)
-        parts.append((leg, seen_of(library, leg, counts, odd.tried)))
+        if asked.is_judged:
+            parts.append((leg, seen_of(library, leg, counts, odd.tried)))
         wrong += [*wrong_digests(leg, counts), *odd.wrong] if is_told else []
     if twice:
         seen.close()
-        seen = library.begin(asked.memory, may_be_direct)
+        seen = _begun(library, asked, may_be_direct)
         return _counted(library, seen, legs, asked, may_be_direct=may_be_direct)
-    totals = (
-        pl.concat(used)
-        .group_by("place", "source", "epoch")
-        .agg(
-            pl.col("records", "tokens", "spans", "inner", "placed").sum(),
-            pl.col("first_step").min(),
-            pl.col("last_step").max(),
-        )
-    )
     relaunched = [
         text
         for leg in legs
@@ -136,13 +140,23 @@ def _counted(
         seen,
         tuple(legs),
         tuple(every),
-        totals.sort("source", "epoch", "place"),
-        tuple(_stretches(library, parts)),
+        _totals(pl.concat(used)),
+        tuple(_stretches(library, parts)) if asked.is_judged else (),
         tuple(dict.fromkeys(relaunched)),
         pl.concat(void).unique(),
         tuple(wrong),
         largest,
     )
+
+
+def _totals(used: pl.DataFrame) -> pl.DataFrame:
+    """Add up USED of the stretches of each attempt."""
+    totals = used.group_by("place", "source", "epoch").agg(
+        pl.col("records", "tokens", "spans", "inner", "placed").sum(),
+        pl.col("first_step").min(),
+        pl.col("last_step").max(),
+    )
+    return totals.sort("source", "epoch", "place")
 
 
 @dataclass(frozen=True)
@@ -159,8 +173,7 @@ def _look(
     seen: Seen,
     leg: Leg,
     hashed: Callable[[pl.DataFrame], pl.Series] | None,
-    *,
-    hashes: bool,
+    hashing: Hashing | None,
 ) -> tuple[pl.DataFrame, _Odd, pl.DataFrame]:
     """Let the records of a stretch pass by; `hashed` compares odd ones with their digests."""
     odd = _Odd()
@@ -173,7 +186,7 @@ def _look(
                 odd.wrong.extend(mismatches(records, leg.tries, leg.attempt.label, hashed))
             yield committed_of(leg, records)
 
-    looked = library.look(seen, leg.plain, committed(), hashes=hashes)
+    looked = library.look(seen, leg.plain, committed(), hashing)
     place = pl.lit(leg.place, pl.Int64).alias("place")
     return looked.counts, odd, looked.sums.select(place, *list(USED)[1:])
 
@@ -185,7 +198,7 @@ def again(library: Library, counted: Counted) -> Seen:
         return counted.seen
     for leg in counted.legs:
         records = (committed_of(leg, one) for one in looked_at(library, leg))
-        library.look(seen, leg.plain, records, hashes=False)
+        library.look(seen, leg.plain, records, None)
     return seen
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 import polars as pl
 
@@ -12,6 +12,9 @@ Pass = tuple[str | None, int | None]
 """Source and epoch."""
 
 PASS = ["source", "epoch"]
+
+Hashing = Literal["digest", "quick"]
+"""How records are hashed: as commits tell the sum of it, or for comparison in this process only."""
 
 
 def is_of(source: str | None, epoch: int | None) -> pl.Expr:
@@ -70,7 +73,7 @@ class Looked:
     counts: pl.DataFrame
     """
     rank, step, n, tokens, spans, mixed: the records of each rank and step, those handed in
-    included; `mixed`, the sum of their hashes, where it was asked for.
+    included; `mixed`, the sum of their hashes, else 0.
     """
     sums: pl.DataFrame
     """
@@ -83,9 +86,9 @@ class Look(Protocol):
     """Reads once."""
 
     def __call__(
-        self, seen: Seen, steps: Steps, rows: Iterable[pl.DataFrame], *, hashes: bool
+        self, seen: Seen, steps: Steps, rows: Iterable[pl.DataFrame], hashing: Hashing | None
     ) -> Looked:
-        """Note the uses of some steps, and of SAMPLES that are handed in; hash them if asked."""
+        """Note the uses of some steps, and of SAMPLES that are handed in; null: hash none."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +102,8 @@ class Library:
     """→ the lowest and the highest id; null: ids are text, or there is none."""
     begin: Callable[[int, bool], Seen]
     """Bytes of memory, whether ids may have bytes of their own → nothing was used yet."""
+    unnoted: Callable[[], Seen]
+    """→ what can be handed to `look`, and notes nothing."""
     look: Look
     """Lets the records of some steps pass by."""
     find: Callable[[Steps, pl.Expr], pl.DataFrame]
