@@ -6,6 +6,7 @@ from pathlib import Path
 
 import polars as pl
 
+from ledger_audit import machine
 from ledger_audit.continuity.checkpoints.archive import Archive
 from ledger_audit.continuity.contract import Contract, IdList
 from ledger_audit.continuity.exposure.library import Library
@@ -14,7 +15,7 @@ from ledger_audit.continuity.forbidden.searching import Rule, Search, Searchable
 from ledger_audit.continuity.lineage import Attempt, Lineage, reconstruct
 from ledger_audit.continuity.settling import ROWS, Both
 from ledger_audit.continuity.terms import asked_of
-from ledger_audit.continuity.windows import Source
+from ledger_audit.continuity.windows import RECORD, Source
 from ledger_audit.errors import UsageError
 from ledger_audit.ledger.id_lists import read_ids
 from ledger_audit.ledger.opening import open_ledger, same_id_type
@@ -36,8 +37,6 @@ class Opened(Searchable):
 
     archive: Callable[[], Archive] = field(kw_only=True)
     """Gives sums over the ledger; nothing is read for them before."""
-    size: int = field(kw_only=True)
-    """Rows of its files, as far as they need not be read for it."""
     library: Callable[[], Library] = field(kw_only=True)
     """Lets all records of the ledger pass by."""
 
@@ -65,7 +64,7 @@ def opened_run(ledger: Ledger) -> Opened:
             f"{ledger.name}: is a stream that is expected, and no run",
             hint="name it as --reference of diff, or as CONTROL of gate",
         )
-    return source
+    return replace(source, most=machine.memory() // RECORD)
 
 
 def _archive(ledger: Ledger, source: Source) -> Archive:
@@ -114,7 +113,7 @@ def open_pair(
 
 def both_of(control: Opened, run: Opened, reading: Reading) -> Both | None:
     """Let the steps be found that both consumed alike; null: all records are sooner looked at."""
-    if control.size + run.size < ROWS and not reading.trusts_digests:
+    if control.rows + run.rows < ROWS and not reading.trusts_digests:
         return None
     return Both(control.library(), run.library(), reading.memory, reading.trusts_digests)
 
@@ -223,7 +222,7 @@ def source_of(ledger: Ledger) -> Opened:
         acts=acts,
         search=_search(lambda _: ledger, [ledger]),
         archive=lambda: _archive(ledger, opened),
-        size=Whole(ledger).rows(),
+        rows=Whole(ledger).rows(),
         library=lambda: library_of(ledger, opened.archive()),
     )
     return opened

@@ -15,6 +15,8 @@ class Circumstances:
     has_commits: bool = True
     is_narrow: bool = False
     """Only a window of steps was read."""
+    too_large: int | None = None
+    """Records that were all to be looked at, and are more than memory holds; null: they are not."""
     unread_from: int | None = None
     """The first step of the resumed attempt that was not read; null: all of them were."""
     awaited: int | None = None

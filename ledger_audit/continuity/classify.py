@@ -48,14 +48,20 @@ class Classified:
     """RECORDS of the reference with `outcome`, `worst`, `beyond_end`."""
 
 
-def classify(facts: Facts, contract: Contract) -> Classified:
+def classify(facts: Facts, contract: Contract, *, knows_passes: bool = True) -> Classified:
     """
     Give every record of both windows its outcome; what was looked up beyond them gets none.
 
     Where the contract lets samples be drawn anew, nothing was promised of any of them: what has
     no match is fresh, and what is not seen again is pending.
+
+    Args:
+        facts: what is known of the records.
+        contract: what the stream promises.
+        knows_passes: all records of the passes were looked at; else a repeat is one only where
+            the reference says what was to come instead.
     """
-    resumed = _resumed(facts, contract)
+    resumed = _resumed(facts, contract, knows_passes=knows_passes)
     expected = _expected(facts, contract.order or "relative", is_drawn=contract.draws_anew)
     return Classified(
         _with_worst(resumed, [str(one) for one in WORST_RESUMED]),
@@ -81,11 +87,12 @@ def _with_worst(rows: pl.DataFrame, severity: list[str]) -> pl.DataFrame:
     )
 
 
-def _resumed(facts: Facts, contract: Contract) -> pl.DataFrame:
+def _resumed(facts: Facts, contract: Contract, *, knows_passes: bool) -> pl.DataFrame:
     rows = facts.resumed.filter(~pl.col("beyond"))
     matched = pl.col("ref").is_not_null()
     repeat = pl.col("consumed") | pl.col("used_before") | pl.col("in_reference")
-    proven = pl.col("covered") | (pl.col("pass_known") & ~_may_be_designed(facts))
+    of_pass = pl.col("pass_known") & ~_may_be_designed(facts) & pl.lit(knows_passes)
+    proven = pl.col("covered") | of_pass
     branches = [
         (~IS_USED, Resumed.VOID),
         (matched & (pl.col("ref_step") == pl.col("step")), Resumed.IN_PLACE),

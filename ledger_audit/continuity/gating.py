@@ -15,7 +15,12 @@ from ledger_audit.continuity.divergence import first_divergence
 from ledger_audit.continuity.expectation import begins_after, departure, with_own_places
 from ledger_audit.continuity.forbidden import Found
 from ledger_audit.continuity.frames import Side
-from ledger_audit.continuity.judging import audit_windows, judge_windows, whole_windows
+from ledger_audit.continuity.judging import (
+    audit_windows,
+    check_held,
+    judge_windows,
+    whole_windows,
+)
 from ledger_audit.continuity.resume import audit_resume
 from ledger_audit.continuity.settling import Both, Settled, settle
 from ledger_audit.continuity.sufficiency import has_lone, is_enough
@@ -49,6 +54,9 @@ def judge_by_control(
         contract: what the stream promises.
         forbidden: what was found in the run of what the contract forbids.
         both: what finds the steps that both consumed alike; null: all records are looked at.
+
+    Raises:
+        UsageError: all records are to be looked at, and memory does not hold them.
     """
     control, run = asked_of(control, contract), asked_of(run, contract)
     for way in _ways(both):
@@ -58,6 +66,7 @@ def judge_by_control(
             found = gate.judged(indices)
             if found is not None:
                 return found
+    check_held(control, run)
     found = _Gate(control, run, contract, forbidden, None).judged(indices)
     assert found is not None, "with all records there is nothing left to look at"
     return found

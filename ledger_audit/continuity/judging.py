@@ -19,7 +19,8 @@ from ledger_audit.continuity.frames import IS_USED, Side
 from ledger_audit.continuity.resume import Audited, audit_resume
 from ledger_audit.continuity.terms import asked_of
 from ledger_audit.continuity.weights import trained_again
-from ledger_audit.continuity.windows import Source, Windows
+from ledger_audit.continuity.windows import RECORD, Source, Windows
+from ledger_audit.errors import UsageError
 from ledger_audit.model import Expected, Reading, Resume
 
 
@@ -42,6 +43,9 @@ def judge(
         forbidden: what was found in the lineage of what the contract forbids.
         expected: what the run is to follow; null, or where it did not before: the rolled-back
             window is the reference.
+
+    Raises:
+        UsageError: everything is to be read, and memory does not hold it.
     """
     source = asked_of(source, contract)
     is_whole = reading.full or contract.draws_anew
@@ -50,7 +54,25 @@ def judge(
     around = Circumstances(has_commits=source.has_commits, awaited=reading.awaited, beside=beside)
     if not is_whole:
         return _judge_narrowly(source, index, contract, reading, around, expected)
+    check_held(source)
     return _judge_whole(source, index, contract, reading, around, expected)
+
+
+def check_held(*sources: Source) -> None:
+    """
+    Refuse to look at more records at once than memory holds.
+
+    Raises:
+        UsageError: it does not hold them.
+    """
+    rows = sum(one.rows for one in sources)
+    if any(one.most is not None and rows > one.most for one in sources):
+        raise UsageError(
+            f"all {rows:,} records would have to be held at once, which needs some "
+            f"{-(-rows * RECORD >> 30)} GiB of memory: more than there is",
+            hint="judge the resumes by `diff` without --full, whole runs by `verify`, or use a "
+            "machine with so much memory",
+        )
 
 
 def _judge_whole(
@@ -126,8 +148,11 @@ def _judge_narrowly(
     wider = _looked_up(windows, source, index, audited, expected, first=first, last=last)
     if wider is not windows:
         audited = audit_windows(wider, source, index, contract, narrow)
-    if audited.needs_more:
+    if audited.needs_more and not source.is_too_large:
         return _judge_whole(source, index, contract, reading, around, expected)
+    if audited.needs_more:
+        narrow = replace(narrow, too_large=source.rows)
+        audited = audit_windows(wider, source, index, contract, narrow)
     return replace(audited.told(), read_steps=(max(0, first), last))
 
 

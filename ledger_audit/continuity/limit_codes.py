@@ -37,6 +37,7 @@ LIMITS: dict[str, tuple[tuple[ClauseName, ...], str]] = {
     ),
     "restore-not-logged": ((ClauseName.FINGERPRINT,), "restore and iterator events of every rank"),
     "forbidden-unseen": ((ClauseName.FORBIDDEN,), "the ledgers or records that are missing"),
+    "too-large-to-hold": (STREAM, "a machine with so much memory, or a control run for `gate`"),
     "digest-mismatch": (EVERYTHING, "the files as their writer left them"),
     "undecided": (PROMISE, "the ledgers or records that are missing"),
     "order-undecided": ((ClauseName.ORDER,), "the ledgers or records that are missing"),

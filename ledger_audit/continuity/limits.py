@@ -12,7 +12,7 @@ from ledger_audit.continuity.lineage import Attempt
 from ledger_audit.continuity.order import Disorder
 from ledger_audit.continuity.positions import positions_prove_through
 from ledger_audit.continuity.suspicions import suspicions
-from ledger_audit.continuity.windows import whole_through
+from ledger_audit.continuity.windows import RECORD, whole_through
 from ledger_audit.model import Expected, LaterEpoch, Limit, Positions, Resumed
 from ledger_audit.printable import counted
 
@@ -30,6 +30,7 @@ def find_limits(
         *_of_attempts(facts),
         *_of_windows(facts, positions),
         *_of_expected(around),
+        *_of_size(around),
         *_of_waiting(facts, around),
         *_of_outcomes(classified),
         *_of_order(disordered),
@@ -128,6 +129,16 @@ def _of_expected(around: Circumstances) -> list[Limit]:
         return [limit("recipe-departs", f"{text}: it was not used")]
     text = f"the reference differs from committed step {around.departs_at}, before the resume"
     return [limit("reference-departs", f"{text}: the resume was judged without it")]
+
+
+def _of_size(around: Circumstances) -> list[Limit]:
+    if around.too_large is None:
+        return []
+    text = (
+        f"the window does not explain all that it holds, and all {around.too_large:,} records "
+        f"need some {-(-around.too_large * RECORD >> 30)} GiB of memory: more than there is"
+    )
+    return [limit("too-large-to-hold", text)]
 
 
 def _of_waiting(facts: Facts, around: Circumstances) -> list[Limit]:

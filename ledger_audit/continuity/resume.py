@@ -118,7 +118,7 @@ def audit_resume(
 ) -> Audited:
     """Follow the records of one resume from its windows to a verdict."""
     facts = gather_facts(windows, contract.token_overlap)
-    classified = classify(facts, contract)
+    classified = classify(facts, contract, knows_passes=around.too_large is None)
     disordered = out_of_order(classified.resumed, facts.known.windows)
     evidence = _evidence(facts, classified, disordered, contract, around)
     clauses = judge(contract, evidence)

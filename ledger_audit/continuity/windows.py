@@ -28,6 +28,9 @@ Read = Callable[[str, int, int | None], pl.DataFrame]
 END = 1 << 62
 """A step after every other."""
 
+RECORD = 640
+"""Bytes that a record takes while all records are looked at, all in all."""
+
 
 @dataclass(frozen=True)
 class Source:
@@ -55,6 +58,15 @@ class Source:
     """PASSES of these, as far as they are known."""
     acts: pl.DataFrame = field(default_factory=pl.DataFrame)
     """EVENTS that are neither commits nor voids, of all attempts; no column: none were read."""
+    rows: int = 0
+    """Rows of its files, as far as they need not be read for it."""
+    most: int | None = None
+    """Records that memory holds at once; null: as many as there are."""
+
+    @property
+    def is_too_large(self) -> bool:
+        """Tell whether memory does not hold all records at once."""
+        return self.most is not None and self.rows > self.most
 
     def none(self) -> pl.DataFrame:
         """Give RECORDS without a row."""
