@@ -47,6 +47,7 @@ def test_what_is_broken_without_the_rest_is_broken_with_it(
             assert part.verdict != Verdict.CONTINUOUS
             assert part.verdict != Verdict.BROKEN or full.verdict == Verdict.BROKEN
             assert part.read_steps is not None
+            assert part.clues is None
 
 
 def _sealed(tmp_path: Path, *, lost: int) -> Path:

@@ -84,11 +84,11 @@ class Audited:
 
     @property
     def asks_why(self) -> bool:
-        """It is broken, or repeats have no explanation, which may be older than the resume."""
+        """It is broken, or repeats have no explanation; the order of all before is there to tell."""
         codes = {one.code for one in self.report.limits if one.blocks}
-        return self.report.verdict == Verdict.BROKEN or (
-            self.report.verdict == Verdict.UNPROVEN and "repeat-unexplained" in codes
-        )
+        is_open = self.report.verdict == Verdict.UNPROVEN and "repeat-unexplained" in codes
+        is_broken = self.report.verdict == Verdict.BROKEN
+        return "too-large-to-hold" not in codes and (is_broken or is_open)
 
     @property
     def needs_more(self) -> bool:

@@ -84,7 +84,7 @@ def settle(both: Both, control: Source, run: Source, contract: Contract) -> Sett
     theirs, ours = summed
     steps = _alike(ours.part.sums, theirs.part.sums)
     steps = closed_of(run, ours.part, theirs.part, steps)
-    if not _is_worth_it(steps, ours.part.sums):
+    if not _is_worth_it(run, steps, ours.part.sums):
         return None
     sources = partly_opened((control, theirs.part), (run, ours.part), steps)
     if sources is None:
@@ -95,15 +95,17 @@ def settle(both: Both, control: Source, run: Source, contract: Contract) -> Sett
 def _by_digests(both: Both, control: Source, run: Source) -> Settled | None:
     ours, theirs = Part(both.run, _told(both.run)), Part(both.control, _told(both.control))
     steps = closed_of(run, ours, theirs, _alike(ours.sums, theirs.sums))
-    if not _is_worth_it(steps, ours.sums):
+    if not _is_worth_it(run, steps, ours.sums):
         return None
     sources = partly_opened((control, theirs), (run, ours), steps)
     return None if sources is None else Settled(*sources, steps, columns=None)
 
 
-def _is_worth_it(steps: pl.Series, ours: pl.DataFrame) -> bool:
-    """Tell whether most steps of the run need not be opened."""
-    return len(steps) > 0 and len(steps) * 2 >= ours["step"].n_unique()
+def _is_worth_it(run: Source, steps: pl.Series, ours: pl.DataFrame) -> bool:
+    """Tell whether most steps of the run need not be opened, and memory holds the others."""
+    opened = ours.filter(~pl.col("step").is_in(steps.implode()))["n"].sum()
+    is_held = run.most is None or 2 * opened <= run.most
+    return is_held and len(steps) > 0 and len(steps) * 2 >= ours["step"].n_unique()
 
 
 @dataclass(frozen=True)
