@@ -84,7 +84,7 @@ class Audited:
 
     @property
     def asks_why(self) -> bool:
-        """It is broken, or repeats have no explanation; the order of all before is there to tell."""
+        """It is broken, or repeats have no explanation; and the order of all before may tell."""
         codes = {one.code for one in self.report.limits if one.blocks}
         is_open = self.report.verdict == Verdict.UNPROVEN and "repeat-unexplained" in codes
         is_broken = self.report.verdict == Verdict.BROKEN
