@@ -2,7 +2,7 @@
 The path, written once: open → lineage → windows → outcomes → verdict → report.
 
 `diff` judges every resume of a ledger by the work that its failure rolled back, `gate` judges a
-run by an uninterrupted control.
+run by an uninterrupted control. What is `opened` already is not opened by either again.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,31 +13,30 @@ from ledger_audit import sources
 from ledger_audit.continuity.causes.around import explained, with_reasons
 from ledger_audit.continuity.conclusion import conclude, with_forbidden
 from ledger_audit.continuity.contract import DIFF, GATE, Contract
+from ledger_audit.continuity.expectation import Expectation
 from ledger_audit.continuity.gating import judge_by_control
 from ledger_audit.continuity.judging import judge
 from ledger_audit.expectations import judge_by_best, named, open_following
 from ledger_audit.model import Reading, Report
+from ledger_audit.sources import Opened
 
 READ_AS_ASKED = Reading()
 Tell = Callable[[str], None]
 """Takes a few words on what is being done now."""
 
 
-def _quietly(_: str) -> None:
-    """Tell nobody."""
-
-
 def diff(
     roots: Sequence[Path],
     reading: Reading = READ_AS_ASKED,
     contract: Contract = DIFF,
-    tell: Tell = _quietly,
+    tell: Tell = lambda _: None,
     reference: Path | None = None,
+    opened: tuple[Opened, Expectation | None] | None = None,
 ) -> Report:
     """Judge the resumes of a ledger by a reference, or by their own rolled-back windows."""
     tell("opening the ledger")
     contract = contract.of_stream(reading.stream)
-    source, expected = open_following(roots, reference, reading)
+    source, expected = opened or open_following(roots, reference, reading)
     chosen = sources.chosen_resumes(source, reading)
     forbidden = sources.forbidden_in(source, contract, tell)
     resumes = []
@@ -57,7 +56,7 @@ def diff_windows(
     checkpoint_step: int,
     reading: Reading = READ_AS_ASKED,
     contract: Contract = DIFF,
-    tell: Tell = _quietly,
+    tell: Tell = lambda _: None,
 ) -> Report:
     """Judge a resume by two plain logs: before the failure, and after the resume."""
     tell("reading both windows")
@@ -76,12 +75,13 @@ def gate(
     run: Sequence[Path],
     reading: Reading = READ_AS_ASKED,
     contract: Contract = GATE,
-    tell: Tell = _quietly,
+    tell: Tell = lambda _: None,
+    opened: tuple[Opened, Opened] | None = None,
 ) -> Report:
     """Judge a run, and each of its resumes, by an uninterrupted control run."""
     tell("opening both ledgers")
     contract = contract.of_stream(reading.stream)
-    expected, source = sources.open_pair(control, run, reading)
+    expected, source = opened or sources.open_pair(control, run, reading)
     chosen = sources.chosen_resumes(source, reading)
     forbidden = sources.forbidden_in(source, contract, tell)
     tell(f"comparing whole streams, then {len(chosen)} resumes")

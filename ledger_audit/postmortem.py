@@ -2,7 +2,8 @@
 The path of `postmortem`: judge as `diff --full` or `gate` does, then ask the rest of the whole run.
 
 Attempts as lanes, the checkpoints that were loaded, how often each sample was used, and what it
-takes to make the page again. None of it changes the verdict.
+takes to make the page again. None of it changes the verdict. A ledger is opened once, so that all
+of a page tells of one moment of it, however it grows meanwhile.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,12 +17,13 @@ from ledger_audit.continuity.contract import Contract
 from ledger_audit.continuity.exposure import judge as count_uses
 from ledger_audit.continuity.exposure.promised import Promised
 from ledger_audit.continuity.timeline import timeline_of
+from ledger_audit.expectations import open_following
 from ledger_audit.ledger.inputs import inputs_of
 from ledger_audit.model import Reading, Report
 from ledger_audit.model.checkpoints import Checkpoint
 from ledger_audit.model.exposure import Exposure
-from ledger_audit.model.postmortem import Postmortem, Recipe
-from ledger_audit.sources import Opened, open_source
+from ledger_audit.model.postmortem import Input, Postmortem, Recipe
+from ledger_audit.sources import Opened, open_pair
 
 LIBRARIES = ("polars", "pyarrow", "numpy")
 """Whose versions are told: what is found could depend on them."""
@@ -50,27 +52,41 @@ def postmortem(
         tell: takes a few words on what is being done.
     """
     reading = replace(reading, full=True)
+    every = [*filter(None, (control, reference)), *roots]
+    before = inputs_of(every)
+    tell("opening the ledger")
     if control is None:
-        report = audit.diff(roots, reading, contract, tell, reference)
+        following = open_following(roots, reference, reading)
+        source = following[0]
+        report = audit.diff(roots, reading, contract, tell, reference, following)
     else:
-        report = audit.gate([control], roots, reading, contract, tell)
-    source = open_source(roots, reading)
+        pair = open_pair([control], roots, reading)
+        source = pair[1]
+        report = audit.gate([control], roots, reading, contract, tell, pair)
+    archive = source.archive()
     tell("judging the checkpoints")
-    checkpoints, _ = judge_checkpoints(source.archive())
+    checkpoints, _ = judge_checkpoints(archive)
     exposure, unexposed = _exposure(source, reading, contract.of_stream(reading.stream), tell)
     tell("taking digests of the inputs")
-    every = [one for one in (control, reference) if one is not None]
     return Postmortem(
         report=replace(report, command="postmortem"),
-        timeline=timeline_of(source.lineage, checkpoints),
+        timeline=timeline_of(archive.source.lineage, checkpoints),
         loaded=_loaded(report, checkpoints),
         exposure=exposure,
         unexposed=unexposed,
         recipe=Recipe(
             command=tuple(command),
             versions=tuple((name, version(name)) for name in ("ledger-audit", *LIBRARIES)),
-            inputs=inputs_of([*every, *roots]),
+            inputs=_unchanged(before, inputs_of(every)),
         ),
+    )
+
+
+def _unchanged(before: Sequence[Input], after: Sequence[Input]) -> tuple[Input, ...]:
+    """Describe the inputs; of one that changed while it was read, no digest is that of the page."""
+    return tuple(
+        now if then == now else replace(now, sha256=None, has_changed=True)
+        for then, now in zip(before, after, strict=True)
     )
 
 

@@ -45,7 +45,7 @@ FLOORS: dict[str, set[str]] = {
     "references": {"stream", "ledger", "errors"},
     "planning": {"sources", "stream", "ledger", "continuity", "model", "errors"},
     "stream": {"stream", "continuity", "ledger", "model", "errors", "printable"},
-    "postmortem": {"audit", "sources", "ledger", "continuity", "model"},
+    "postmortem": {"audit", "expectations", "sources", "ledger", "continuity", "model"},
     "selftest": {"sources", "planting", "continuity", "model"},
     "planting": {"planting", "continuity", "ledger", "errors"},
     "explained": set(),

@@ -5,6 +5,7 @@ import re
 import shutil
 import sys
 import unicodedata
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from ledger_audit import audit
 from ledger_audit.model import Expected, Resumed
 from ledger_audit.model.postmortem import Postmortem
 from ledger_audit.postmortem import postmortem
+from ledger_audit.report.html_page import to_html
 
 sys.path.append(str(ROOT / "tests" / "bench"))
 from page_size import measured, postmortem_of
@@ -180,6 +182,32 @@ def test_the_digest_of_an_input_changes_with_it(tmp_path: Path) -> None:
     assert asked(BROKEN).recipe.inputs[0].sha256 == before.sha256
     assert 64 == len(before.sha256 or "")
     assert before.sha256 != asked(copy).recipe.inputs[0].sha256
+
+
+@pytest.mark.parametrize("is_gated", [False, True], ids=["alone", "by a control"])
+def test_a_page_tells_of_one_moment_of_a_live_ledger(is_gated: bool, tmp_path: Path) -> None:
+    """What is written while the page is made is in no part of it, and its digest is not told."""
+    control = write(tmp_path / "control", attempt(0, dealt(1, 9)))
+    root = write(tmp_path / "run", attempt(0, dealt(1, 5)), attempt(1, dealt(4, 6), after=(0, 3)))
+    (late,) = write(tmp_path / "late", attempt(2, dealt(5, 9), after=(1, 4))).iterdir()
+
+    def tell(words: str) -> None:
+        if words.startswith(("judging resume", "comparing whole streams")):
+            shutil.copy(late, root / "late.jsonl")
+
+    def page(tell: Callable[[str], None]) -> Postmortem:
+        by = control if is_gated else None
+        return postmortem([root], by, audit.Reading(), audit.DIFF, command=(), tell=tell)
+
+    before, during, after = page(lambda _: None), page(tell), page(lambda _: None)
+
+    assert (before.report, before.timeline) == (during.report, during.timeline)
+    assert before.exposure == during.exposure
+    assert ["0", "1"] == [one.attempt for one in during.timeline.lanes]
+    assert ["0", "1", "2"] == [one.attempt for one in after.timeline.lanes]
+    assert (None, True) == (during.recipe.inputs[-1].sha256, during.recipe.inputs[-1].has_changed)
+    assert after.recipe.inputs[-1].sha256 is not None
+    assert "none: it changed while it was read" in to_html(during)
 
 
 def test_nothing_in_a_log_is_obeyed(tmp_path: Path) -> None:

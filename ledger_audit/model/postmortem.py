@@ -62,7 +62,10 @@ class Input:
     files: int
     bytes: int
     sha256: str | None
-    """Over the names, sizes and contents of its files; null: they are too many or too large."""
+    """Over the names, sizes and contents of its files; null: they are too many or too large, or
+    have changed while they were read."""
+    has_changed: bool = False
+    """A job wrote into it while the page was made."""
 
 
 @dataclass(frozen=True)
