@@ -80,6 +80,6 @@ def test_the_worked_example() -> None:
     assert (
         "BROKEN after step 8; compared through step 22, 14 steps, 4 of 4 lanes After step 8, 64 "
         "samples skipped, 0 samples replayed, 0 samples out of order, epoch 0 misses 64 samples, "
-        "224 records at another step than in the reference; shift +64."
+        "224 records at another step than in the reference; shift +64: it jumped ahead."
     ) == told
     assert "After step 8, at least 40 samples skipped" in told_alone

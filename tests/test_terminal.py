@@ -6,6 +6,7 @@ import pty
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -182,19 +183,92 @@ def test_the_picture_shows_what_was_found(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("share", "records", "told"),
     [
-        (None, 4, "share of the epoch unknown: dataset_samples is not logged"),
-        (0.0, 0, "0 % of an epoch"),
-        (0.0, 4, "less than 0.001 % of an epoch"),
-        (0.000002, 4, "less than 0.001 % of an epoch"),
-        (0.125, 4, "12.5 % of an epoch"),
+        (None, 4, "replayed; share of the epoch unknown: dataset_samples is not logged"),
+        (None, 0, "0 samples skipped, 0 samples replayed"),
+        (0.0, 0, "replayed; 0 % of an epoch"),
+        (0.0, 4, "replayed; less than 0.001 % of an epoch"),
+        (0.000002, 4, "replayed; less than 0.001 % of an epoch"),
+        (0.125, 4, "replayed; 12.5 % of an epoch"),
     ],
 )
 def test_a_small_damage_is_not_called_none(share: float | None, records: int, told: str) -> None:
-    """Four samples of a trillion are more than nothing."""
+    """Four samples of a trillion are more than nothing; of nothing no share is asked for."""
     amount, nothing = Amount(records, records, None), Amount(0, 0, None)
     decision = Decision("go-back", "", nothing, amount, share, None)
 
-    assert damage_of(decision).endswith(f"; {told}")
+    assert damage_of(decision).endswith(told)
+
+
+OPENINGS = [
+    ("torch-ddp-correct", "diff", [], []),
+    (
+        "torch-ddp-prefetched-position",
+        "diff",
+        [
+            "shift at least +40: it jumped ahead.",
+            "step 8 of attempt 0: its weights, not the data position that was saved with them",
+        ],
+        ["explain prefetch-counted", "show LEDGER", "checkpoints LEDGER"],
+    ),
+    (
+        "torch-ddp-epoch-restart",
+        "diff",
+        ["shift -128: it went back.", "safe the checkpoint at step 8 of attempt 0 more"],
+        ["explain cursor-not-restored", "show LEDGER", "checkpoints LEDGER"],
+    ),
+    (
+        "resumed-rank-left-no-ledger",
+        "diff",
+        ["doubt 3 records undecided, which may be damage"],
+        ["explain no-whole-resumed-step", "show LEDGER", "checkpoints LEDGER"],
+    ),
+    (
+        "olmo-state-not-loaded",
+        "gate",
+        [],
+        ["explain cursor-not-restored", "show RUN", "checkpoints RUN"],
+    ),
+    ("control-was-never-the-same", "gate", [], ["show RUN --step 1"]),
+]
+
+
+@pytest.mark.parametrize(("case", "command", "told", "more"), OPENINGS)
+def test_the_first_lines_lead_on(case: str, command: str, told: list[str], more: list[str]) -> None:
+    """Which way the stream moved, what is in doubt, what of a checkpoint is safe; what to run."""
+    folder = next(one for one in FOLDERS if one.name == case)
+
+    text = to_terminal(_report(command, folder), Screen(200))
+
+    opening = " ".join(text.partition("\n\nResume")[0].partition("\n\nThe whole")[0].split())
+    assert [] == [one for one in told if one not in f"{opening} "]
+    named = re.findall(r"ledger-audit ([a-z]+ [^:]+):", opening)
+    assert more == named
+
+
+def test_what_is_named_can_be_run() -> None:
+    """Of a job that broke at an older resume, the command shows that resume; it runs."""
+    folder = next(one for one in FOLDERS if one.name == "torch-ddp-double-failure")
+    report = _report("diff", folder)
+    older = replace(report.resumes[0], verdict=Verdict.BROKEN)
+    report = replace(report, verdict=Verdict.BROKEN, resumes=(older, report.resumes[1]))
+
+    told = re.search(r"ledger-audit (show LEDGER --resume 1):", to_terminal(report, Screen(80)))
+
+    assert told is not None
+    words = [str(folder / "run") if one == "LEDGER" else one for one in told[1].split()]
+    ran = ledger_audit(*words)
+    assert (0, True) == (ran.code, " checkpoint step 8 " in ran.out)
+
+
+def test_a_reason_is_told_once() -> None:
+    """The clauses below say that theirs is the same; each short one stands as it is."""
+    folder = next(one for one in FOLDERS if one.name == "resumed-rank-left-no-ledger")
+
+    text = to_terminal(_report("diff", folder), Screen(200))
+
+    reason = "unproven    no step after 2 is committed with records of every rank"
+    assert (1, 2) == (text.count(reason), text.count("unproven    likewise"))
+    assert "drift       continuous  nothing found" in text
 
 
 def test_every_outcome_has_a_letter_of_its_own() -> None:

@@ -59,6 +59,10 @@ def _head(report: Checkpoints) -> Iterator[RenderableType]:
     if not report.found:
         yield Text("NO CHECKPOINT", style=_STYLES["unknown"]) + plain(" is logged", "bold")
         yield plain("Nothing says what a resume would begin with.")
+        yield ""
+        yield labelled(
+            [("settle", "ledger.checkpoint(step, claim=...) in the trainer logs each save")]
+        )
         return
     if choice is not None:
         yield Text("RESUME FROM", style=_STYLES["yes"]) + plain(f" {_name(choice)}", "bold")
@@ -74,6 +78,12 @@ def _head(report: Checkpoints) -> Iterator[RenderableType]:
         yield plain("No checkpoint is whole on all its writers.")
     elif newest is not choice:
         yield plain(as_sentence(f"{_name(newest)}, the newest whole one: {newest.because[0]}"))
+    if choice is None and newest is not None and newest.agreement == "contradicts":
+        command = f"ledger-audit plan LEDGER --checkpoint-step {newest.step} ..."
+        yield ""
+        yield labelled(
+            [("more", f"{command}: what is left by what was committed, not by the claim")]
+        )
     if choice is not None and choice.claim is not None and choice.claim.notes:
         yield ""
         yield labelled([("note", note) for note in choice.claim.notes])

@@ -61,7 +61,7 @@ def _head(report: Exposure) -> Iterator[RenderableType]:
     worst = next(one for one in report.clauses if one.verdict == report.verdict)
     records = sum(one.records for one in report.generations)
     yield word + plain(
-        f" {counted(records, 'record')} of {_passed(report)} in the newest weights", "bold"
+        f" over {counted(records, 'record')} of {_passed(report)} in the newest weights", "bold"
     )
     yield plain(f"{worst.because[:1].upper()}{worst.because[1:]}.")
     if any(one.by_digest for one in report.generations):
@@ -70,6 +70,9 @@ def _head(report: Exposure) -> Iterator[RenderableType]:
         settled = {one.settled_by: one.code for one in report.limits if one.blocks}
         yield ""
         yield labelled([("settle", f"{text} [{code}]") for text, code in settled.items()])
+    if report.verdict == Verdict.BROKEN and len(report.survival) > 1:
+        yield ""
+        yield labelled([("more", "ledger-audit diff LEDGER: at which resume, and why")])
 
 
 def _passed(report: Exposure) -> str:

@@ -202,7 +202,7 @@ def _picture(resume: Resume) -> list[str]:
         resume.picture,
         resume.checkpoint_step,
         width=_PICTURE,
-        sides=(phrases.side_of(resume), "resumed"),
+        sides=(phrases.side_of(resume), phrases.ours_of(resume)),
     )
     return [line.plain.rstrip() for line in lines]
 

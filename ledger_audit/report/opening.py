@@ -46,6 +46,8 @@ def _rows(report: Report) -> Iterator[tuple[str, str]]:
     judged = [*report.resumes, *([] if report.stream is None else [report.stream])]
     if judged:
         yield "damage", phrases.damage_of(decision)
+        doubt = phrases.in_doubt(report.resumes or judged)
+        yield from [] if doubt is None else [("doubt", doubt)]
     yield from phrases.first_cause(report)
     yield from _safe(decision, report)
     open_limits = {
@@ -66,8 +68,19 @@ def _safe(decision: Decision, report: Report) -> Iterator[tuple[str, str]]:
     if decision.safe_checkpoint is None:
         return
     attempt, step = decision.safe_checkpoint
-    yield "safe", f"the checkpoint at step {step} of attempt {attempt}"
-    cursor = next((one for one in report.resumes if one.checkpoint_step == step), None)
+    cursor = next(
+        (
+            one
+            for one in report.resumes
+            if (one.from_attempt, one.checkpoint_step) == decision.safe_checkpoint
+        ),
+        None,
+    )
+    is_off = cursor is not None and any(
+        one.pair == "saved-ledger" and one.agreement == "contradicts" for one in cursor.claims
+    )
+    but = ": its weights, not the data position that was saved with them" * is_off
+    yield "safe", f"the checkpoint at step {step} of attempt {attempt}{but}"
     positions = None if cursor is None else cursor.positions
     if positions is not None and positions.expected is not None:
         yield "cursor", f"position {positions.expected:,} comes next"

@@ -1,5 +1,7 @@
 """Says verdicts, amounts, places and steps in words, for every reporter that people read."""
 
+from collections.abc import Sequence
+
 from ledger_audit.model import (
     Amount,
     Decision,
@@ -42,6 +44,11 @@ def side_of(resume: Resume) -> str:
     return "rolled back" if resume.reference_kind == "rolled-back" else resume.reference_kind
 
 
+def ours_of(resume: Resume) -> str:
+    """Name what is compared: all that a run used, or what a resumed attempt did."""
+    return "run" if resume.from_attempt is None else "resumed"
+
+
 def windows_of(resume: Resume) -> list[tuple[str, str]]:
     """Tell what was compared with what, and by which columns, as labels and texts."""
     windows = resume.windows
@@ -52,7 +59,7 @@ def windows_of(resume: Resume) -> list[tuple[str, str]]:
         (
             "records",
             f"committed {windows['committed']:,}, reference {windows['reference']:,} "
-            f"({reference}), resumed {windows['resumed']:,}",
+            f"({reference}), {ours_of(resume)} {windows['resumed']:,}",
         ),
         ("identity", ", ".join(resume.identity)),
     ]
@@ -101,7 +108,7 @@ def sentence(resume: Resume) -> str:
         return f"{counted(resume.draws.records, 'draw')}, none as at the start of an attempt."
     if resume.through_step is None:
         return "Nothing is wrong in the steps that were compared."
-    return "Nothing was skipped, replayed or out of order as far as the reference shows."
+    return "Nothing was skipped, replayed or out of order in the steps that were compared."
 
 
 def as_sentence(text: str) -> str:
@@ -128,8 +135,10 @@ def damage(resume: Resume) -> str:
             reasons = clause.because.split("; ")
             parts += [reason for reason in reasons if not reason.endswith(told_above)]
     text = ", ".join(parts)
-    if resume.shift.records is not None:
-        text += f"; shift {at_least}{resume.shift.records:+,}"
+    shift = resume.shift.records
+    if shift is not None:
+        way = "" if not shift else ": it went back" if shift < 0 else ": it jumped ahead"
+        text += f"; shift {at_least}{f'{shift:+,}' if shift else 0}{way}"
     return text
 
 
@@ -142,12 +151,63 @@ def told(amount: Amount) -> str:
 
 
 def damage_of(decision: Decision) -> str:
-    """Tell the damage of all resumes in samples, tokens and share of the epoch."""
+    """
+    Tell the damage of all resumes in samples, tokens and share of the epoch.
+
+    Where there is none, nobody asks for a share that is not known.
+    """
     parts = []
     for amount, what in ((decision.skipped, "skipped"), (decision.replayed, "replayed")):
         tokens = f" ({counted(amount.tokens, 'token')})" if amount.tokens else ""
         parts.append(f"{told(amount) if not tokens else _without_tokens(amount)}{tokens} {what}")
-    return f"{', '.join(parts)}; {_share(decision)}"
+    is_none = not decision.skipped.records + decision.replayed.records
+    share = "" if is_none and decision.epoch_share is None else f"; {_share(decision)}"
+    return f"{', '.join(parts)}{share}"
+
+
+def in_doubt(judged: Sequence[Resume]) -> str | None:
+    """Tell how much may be damage or not, by what the ledger shows; null: nothing."""
+    open_ones = {
+        str(Expected.UNDECIDED): sum(one.expected[Expected.UNDECIDED].records for one in judged),
+        str(Resumed.REPEAT_UNEXPLAINED): sum(
+            one.resumed[Resumed.REPEAT_UNEXPLAINED].records for one in judged
+        ),
+    }
+    told = [
+        f"{counted(records, 'record')} {name}" for name, records in open_ones.items() if records
+    ]
+    return f"{', '.join(told)}, which may be damage" if told else None
+
+
+def more_of(report: Report) -> list[tuple[str, str]]:
+    """Name the commands that tell more of what is not as it should be."""
+    judged = worst_of(report)
+    if judged is None or report.verdict == Verdict.CONTINUOUS:
+        return []
+    told = []
+    open_limits = [one.code for one in judged.limits if one.blocks and not one.is_waived]
+    if report.verdict == Verdict.BROKEN and judged.causes:
+        told.append(f"explain {judged.causes[0].code}: how to fix it")
+    elif report.verdict == Verdict.UNPROVEN and open_limits:
+        told.append(f"explain {open_limits[0]}: what it means")
+    ledger = "RUN" if report.command == "gate" else "LEDGER"
+    is_one = bool({"ledger", "run"} & report.inputs.keys())  # and not two plain logs
+    if judged.first_divergence is not None:
+        told.append(f"show {ledger} --step {judged.first_divergence}: the first that differs")
+    elif judged is not report.stream and is_one:
+        told.append(f"show {ledger}{_number(report, judged)}: the records around the checkpoint")
+    if report.decision.safe_checkpoint is not None and is_one:
+        told.append(f"checkpoints {ledger}: what each is worth")
+    return [("more", f"ledger-audit {one}") for one in told]
+
+
+def _number(report: Report, judged: Resume) -> str:
+    """Name a resume as an option, where it is not the newest, which is shown unasked."""
+    asked = report.options.get("resume")
+    if asked is None and judged is report.resumes[-1]:
+        return ""
+    places = {id(one): place for place, one in enumerate(report.resumes, 1)}
+    return f" --resume {places[id(judged)] if asked is None else asked}"
 
 
 def _share(decision: Decision) -> str:

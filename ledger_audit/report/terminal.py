@@ -27,6 +27,8 @@ from ledger_audit.report.screen import Screen
 
 WIDE = 110
 """From this width on, tables stand side by side."""
+_LIKEWISE = "likewise"
+"""Stands for the reason of the clause above."""
 
 
 def to_terminal(report: Report, screen: Screen) -> str:
@@ -81,7 +83,7 @@ def _opening(report: Report) -> Iterator[RenderableType]:
     if told.sentence is not None:
         yield plain(told.sentence)
     yield ""
-    yield labelled(told.rows)
+    yield labelled([*told.rows, *phrases.more_of(report)])
 
 
 def labelled(rows: Iterable[tuple[str, str]]) -> RenderableType:
@@ -107,7 +109,7 @@ def _block(resume: Resume, title: str, screen: Screen) -> Iterator[RenderableTyp
             resume.picture,
             resume.checkpoint_step,
             width=screen.width - 2,
-            sides=(phrases.side_of(resume), "resumed"),
+            sides=(phrases.side_of(resume), phrases.ours_of(resume)),
         )
     )
     if drawn:
@@ -138,7 +140,7 @@ def _block(resume: Resume, title: str, screen: Screen) -> Iterator[RenderableTyp
 def _counts(resume: Resume, screen: Screen) -> RenderableType:
     """Set the amounts of every outcome that occurs, and of the three that everyone asks for."""
     groups: dict[str, dict[str, Amount | None]] = {
-        "resumed": {str(name): amount for name, amount in resume.resumed.items()},
+        phrases.ours_of(resume): {str(name): amount for name, amount in resume.resumed.items()},
         "expected": {str(name): amount for name, amount in resume.expected.items()},
         "overlays": {str(name): amount for name, amount in resume.overlays.items()},
     }
@@ -175,14 +177,21 @@ def _amounts(
 def clauses_table(
     clauses: tuple[Clause, ...], words: Mapping[Verdict, str] | None = None
 ) -> RenderableType:
-    """Set every clause beside its verdict, in other words if there are any, and the reason."""
+    """
+    Set every clause beside its verdict, in other words if there are any, and the reason.
+
+    A reason that is that of the clause above, and longer than a few words, is not told again.
+    """
     grid = columns_of_three()
+    above = ""
     for clause in clauses:
+        is_again = clause.because == above and len(above) > len(_LIKEWISE) + len("nothing found")
         grid.add_row(
             str(clause.clause),
             Text((words or {}).get(clause.verdict, clause.verdict), style=VERDICTS[clause.verdict]),
-            plain(clause.because),
+            plain(_LIKEWISE if is_again else clause.because),
         )
+        above = clause.because
     return grid
 
 

@@ -104,7 +104,7 @@ class _Drawn:
 
 
 def _drawn(resume: Resume, ident: str, most: int) -> _Drawn:
-    sides = (phrases.side_of(resume), "resumed")
+    sides = (phrases.side_of(resume), phrases.ours_of(resume))
     at = resume.checkpoint_step
     named = ident.replace("-", " ")
     return _Drawn(
