@@ -29,6 +29,7 @@ from ledger_audit.ledger.whole import Whole
 from ledger_audit.libraries import library_of
 from ledger_audit.model import Reading
 from ledger_audit.model.forbidden import Kind
+from ledger_audit.printable import counted
 
 
 @dataclass(frozen=True)
@@ -199,7 +200,7 @@ def chosen_resumes(source: Source, reading: Reading) -> list[int]:
         return resumed
     if reading.resume > len(resumed):
         raise UsageError(
-            f"--resume {reading.resume}: the lineage has {len(resumed)} resumes",
+            f"--resume {reading.resume}: the lineage has {counted(len(resumed), 'resume')}",
             hint="resumes are counted from 1, oldest first",
         )
     return [resumed[reading.resume - 1]]

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from native import read_lines, write_ledger
 from running import ledger_audit
 
 from ledger_audit import __version__
-from ledger_audit.cli import COMMANDS
+from ledger_audit.cli import COMMANDS, OCCASIONS
 from ledger_audit.errors import ExitCode
 
 TRAPS = FIXTURES / "traps"
@@ -144,6 +145,43 @@ def test_every_command_is_listed_with_its_help() -> None:
         ran = ledger_audit(name, "--help")
         assert ran.code == 0
         assert "Usage: ledger-audit " + name in ran.out
+
+
+def test_help_says_when_a_command_is_wanted() -> None:
+    """Each stands once, under the occasion that calls for it; what codes mean stands below."""
+    told = ledger_audit("--help").out
+
+    assert sorted(COMMANDS) == sorted(name for names in OCCASIONS.values() for name in names)
+    places = [told.index(f"\n{occasion}:\n") for occasion in OCCASIONS]
+    assert sorted(places) == places
+    assert [str(int(code)) for code in ExitCode] == re.findall(r"^    (\d+) ", told, re.MULTILINE)
+    for name in ("diff", "gate", "verify", "postmortem", "checkpoints", "preflight", "selftest"):
+        assert "Exit code: 0 " in ledger_audit(name, "--help").out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["dif", "x"], "No such command 'dif'. Did you mean 'diff'?"),
+        ([str(BROKEN / "run")], "To judge a ledger: ledger-audit diff LEDGER."),
+        (["nonesuch"], "No such command 'nonesuch'.\n"),
+        (["diff", "x", "--allow-unproven", "rank-mising"], "did you mean rank-missing"),
+        (["diff", "x", "--allow-unproven", "7"], "'7' is no limit: `ledger-audit explain` lists"),
+        (["diff", "x", "--before", "a"], "'a' is not a valid whole number."),
+        (
+            ["preflight", str(BROKEN / "run"), "--resume", "4"],
+            "--resume does not go with preflight",
+        ),
+    ],
+    ids=["near", "path", "far", "limit", "no limit", "number", "preflight"],
+)
+def test_a_slip_is_told_with_what_was_meant(arguments: list[str], told: str) -> None:
+    """Nobody has to look a name up; it is usage, and exits with 2."""
+    ran = ledger_audit(*arguments)
+
+    assert 2 == ran.code
+    assert told in ran.err
+    assert len(ran.err) < 400
 
 
 def test_help_is_quick() -> None:

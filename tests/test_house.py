@@ -54,7 +54,7 @@ FLOORS: dict[str, set[str]] = {
     "contract_file": {"contract_file", "continuity", "errors", "printable"},
     "waiting": {"sources", "continuity", "model", "errors", "printable"},
     "simulation": {"simulation", "ledger", "model", "errors", "printable", ""},
-    "sources": {"libraries", "machine", "ledger", "continuity", "model", "errors"},
+    "sources": {"libraries", "machine", "ledger", "continuity", "model", "errors", "printable"},
     "machine": set(),
     "libraries": {"ledger", "continuity"},
     "continuity": {"continuity", "explained", "model", "errors", "printable"},

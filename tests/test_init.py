@@ -324,7 +324,10 @@ def test_the_file_is_new_and_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.chdir(tmp_path)
 
     ran = ledger_audit("init", RUN)
-    assert (0, "Wrote contract.toml from 456 records\n", "") == (ran.code, ran.out, ran.err)
+    assert (0, "") == (ran.code, ran.err)
+    assert ran.out.startswith("Wrote contract.toml from 456 records\n")
+    assert ran.out.endswith("; commands that judge in this folder follow it.\n")
+    assert ledger_audit("init", RUN, "-o", "x.toml").out.endswith("; --contract names it.\n")
     assert drafted(RUN) == Path("contract.toml").read_text(encoding="utf-8")
     Path("contract.toml").write_text("mine")
     Path("link.toml").symlink_to("nowhere")

@@ -35,6 +35,26 @@ COMMANDS = {
 }
 """Every command and its one-line help; the module of the same name holds it."""
 
+OCCASIONS = {
+    "Minutes after a resume": ("diff", "checkpoints", "plan", "show", "explain"),
+    "In continuous integration": ("gate", "reference"),
+    "In a post-mortem": ("postmortem", "verify"),
+    "Before anything fails": ("demo", "preflight", "selftest", "init"),
+    "To make and keep ledgers": ("convert", "seal"),
+}
+"""When each command is wanted; what is wanted first stands first."""
+
+
+EPILOG = """\b
+Exit codes:
+  0   continuous: every clause of the contract holds, by evidence
+  1   broken: samples were replayed, skipped, reordered or forbidden
+  2   wrong usage, or a wrong contract
+  3   unproven: nothing is broken, but something cannot be known
+  4   an input cannot be read
+  70  a bug of ours
+"""
+
 
 class _Lazy(click.Group):
     """Loads a command's module when the command runs: `--help` needs none of them."""
@@ -48,24 +68,48 @@ class _Lazy(click.Group):
         command: click.Command = getattr(import_module(f"ledger_audit.cli.{cmd_name}"), cmd_name)
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name not in COMMANDS and not name.startswith("-") and not ctx.resilient_parsing:
+            raise click.UsageError(f"No such command {name!r}.{_meant(name)}", ctx)
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+        width = max(map(len, COMMANDS))
+        for occasion, names in OCCASIONS.items():
+            with formatter.section(occasion):
+                formatter.write_dl([(f"{name:{width}}", COMMANDS[name]) for name in names])
+
+
+def _meant(name: str) -> str:
+    """Guess what somebody meant who named a command that is none."""
+    from difflib import get_close_matches
+    from pathlib import Path
+
+    near = get_close_matches(name, COMMANDS, n=1)
+    if near:
+        return f" Did you mean {near[0]!r}?"
+    return " To judge a ledger: ledger-audit diff LEDGER." if Path(name).exists() else ""
 
 
 @click.group(
     cls=_Lazy,
     name="ledger-audit",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog=(
-        "Exit codes: 0 continuous, 1 broken, 2 usage, 3 unproven, 4 input cannot be read, "
-        "70 our own bug."
-    ),
+    epilog=EPILOG,
 )
 @click.version_option(__version__, prog_name="ledger-audit")
 @click.option("--debug", is_flag=True, help="Show the traceback of an internal error.")
 def cli(debug: bool) -> None:
-    """Prove, from logs, whether a resumed training job continues its data stream."""
+    """
+    Prove, from logs, whether a resumed training job continues its data stream.
+
+    LEDGER is the folder that the LedgerWriter of the job writes, or a log that says which rank
+    used which sample in which step. Minutes after a resume, run `ledger-audit diff LEDGER`. Never
+    seen it? `ledger-audit demo` takes seconds.
+    """
 
 
 def run(arguments: Sequence[str]) -> int:

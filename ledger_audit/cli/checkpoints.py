@@ -16,7 +16,10 @@ _CODES = {
 }
 
 
-@click.command()
+@click.command(
+    epilog="Exit code: 0 the newest whole checkpoint is fit to resume from, 1 it is not, 3 nothing "
+    "tells, or there is none; 2 usage, 4 an input cannot be read."
+)
 @click.argument("ledger", nargs=-1, required=True, type=LEDGER)
 @click.option("--attempt", metavar="LABEL", help="Show only the checkpoints of this attempt.")
 @click.option(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ledger_audit.cli.options import COLUMN, LEDGER
+from ledger_audit.cli.options import COLUMN, LEDGER, Number
 from ledger_audit.cli.output import say, screen
 from ledger_audit.cli.progress import progress
 from ledger_audit.printable import counted, printable
@@ -28,7 +28,15 @@ def _origin(
 
 @click.command()
 @click.argument("source", nargs=-1, required=True, type=LEDGER)
-@click.option("-o", "--output", "target", required=True, type=LEDGER, metavar="LEDGER")
+@click.option(
+    "-o",
+    "--output",
+    "target",
+    required=True,
+    type=LEDGER,
+    metavar="LEDGER",
+    help="A new folder, or a ledger that gets another attempt.",
+)
 @COLUMN
 @click.option("--attempt", metavar="LABEL", help="Label the one attempt of the log.")
 @click.option(
@@ -37,7 +45,7 @@ def _origin(
     metavar="ATTEMPT:STEP",
     help="The attempt and its last step that the loaded checkpoint holds.",
 )
-@click.option("--world-size", type=click.IntRange(1, 1_000_000), help="Ranks that shard the data.")
+@click.option("--world-size", type=Number(1, 1_000_000), help="Ranks that shard the data.")
 def convert(
     source: tuple[Path, ...],
     target: Path,

@@ -137,20 +137,29 @@ def _demonstrate(fault: str, folder: Path, *, is_kept: bool) -> int:
 
 
 def _next(ran: "Ran") -> None:
-    """Say what can be done with what is left."""
+    """Say what can be done with what is left, and with a job of one's own."""
     if ran.control is None:
         _paragraph(
             "Next: ledger-audit demo --list names more faults to plant with --fault NAME, and "
             "--keep DIR keeps the ledger, beside one of the same job that was never interrupted.",
-            space=False,
         )
+        _own_job()
         return
     ledger, control = _quoted(ran.ledger), _quoted(ran.control)
     _paragraph(
         "Next: look at the samples themselves, rank by slot, and compare the run with the same "
         "job, never interrupted:"
     )
-    say(f"  ledger-audit show {ledger}\n  ledger-audit gate {control} {ledger}\n")
+    say(f"  ledger-audit show {ledger}\n  ledger-audit gate {control} {ledger}\n\n")
+    _own_job()
+
+
+def _own_job() -> None:
+    _paragraph(
+        "Three lines in a trainer make a ledger of your own job (README.md). After a resume: "
+        "ledger-audit diff LEDGER; before one: ledger-audit preflight LEDGER.",
+        space=False,
+    )
 
 
 def _headline(text: str, *, above: bool = False) -> None:

@@ -5,17 +5,17 @@ from typing import Any
 
 import click
 
-from ledger_audit.cli.options import LEDGER, seconds, shared, terms_of
+from ledger_audit.cli.options import JUDGED, LEDGER, Number, seconds, shared, terms_of
 from ledger_audit.cli.output import tell
 from ledger_audit.cli.progress import progress
 
 
-@click.command()
+@click.command(epilog=JUDGED)
 @click.argument("ledger", nargs=-1, required=True, type=LEDGER)
 @click.option("--post", type=LEDGER, help="The log after the resume; LEDGER is the one before it.")
 @click.option(
     "--checkpoint-step",
-    type=click.IntRange(min=0),
+    type=Number(min=0),
     help="With --post: the last step that the loaded checkpoint holds.",
 )
 @click.option(
@@ -26,14 +26,14 @@ from ledger_audit.cli.progress import progress
 )
 @click.option(
     "--before",
-    type=click.IntRange(min=1),
+    type=Number(min=1),
     default=20,
     show_default=True,
     help="Steps to read before the checkpoint.",
 )
 @click.option(
     "--after",
-    type=click.IntRange(min=1),
+    type=Number(min=1),
     default=20,
     show_default=True,
     help="Steps to read after the checkpoint.",
@@ -42,7 +42,7 @@ from ledger_audit.cli.progress import progress
 @click.option(
     "--wait",
     "awaited",
-    type=click.IntRange(min=1),
+    type=Number(min=1),
     metavar="STEPS",
     help="Follow a live ledger until the newest resume has so many whole steps.",
 )

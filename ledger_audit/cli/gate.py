@@ -5,12 +5,12 @@ from typing import Any
 
 import click
 
-from ledger_audit.cli.options import LEDGER, MEMORY, shared, terms_of
+from ledger_audit.cli.options import JUDGED, LEDGER, MEMORY, shared, terms_of
 from ledger_audit.cli.output import tell
 from ledger_audit.cli.progress import progress
 
 
-@click.command()
+@click.command(epilog=JUDGED)
 @click.argument("control", type=LEDGER)
 @click.argument("run", type=LEDGER)
 @MEMORY

@@ -47,7 +47,12 @@ def init(
         click.echo(drafted.text.encode(), nl=False)  # TOML is UTF-8, whatever the terminal is
         return 0
     _write_new(target, drafted.text)
+    from ledger_audit.contract_file import CONTRACT
+
     say(f"Wrote {printable(str(target))} from {counted(drafted.records, 'record')}\n")
+    is_found = target.absolute() == Path(CONTRACT).absolute()
+    how = "commands that judge in this folder follow it" if is_found else "--contract names it"
+    say(f"Read its comments, and change what is not so; {how}.\n")
     return 0
 
 

@@ -20,6 +20,19 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 LEDGER = click.Path(path_type=Path)
 
 
+class Number(click.IntRange):
+    """A whole number of a range, which help and messages call so."""
+
+    name = "whole number"
+
+    def get_metavar(self, *_: Any, **__: Any) -> str:
+        """Give what stands for it in help."""
+        return "N"
+
+
+JUDGED = "Exit code: 0 continuous, 1 broken, 3 unproven; 2 usage, 4 an input cannot be read."
+"""What judging commands end with, for the end of their help."""
+
 ORDERS = ("step", "relative", "none")
 
 
@@ -103,11 +116,16 @@ def _limits_begun(ctx: click.Context, param: click.Parameter, incomplete: str) -
 def _limits(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> frozenset[str]:
     if not values:
         return frozenset()
+    from difflib import get_close_matches
+
     from ledger_audit.continuity.limit_codes import LIMITS
 
     for value in values:
         if value not in LIMITS:
-            raise click.BadParameter(f"{value!r} is none of {', '.join(LIMITS)}", ctx, param)
+            near = get_close_matches(value, LIMITS, n=3)
+            meant = f"did you mean {' or '.join(near)}? " if near else ""
+            told = f"{value!r} is no limit: {meant}`ledger-audit explain` lists them all"
+            raise click.BadParameter(told, ctx, param)
     return frozenset(values)
 
 
@@ -172,14 +190,23 @@ NO_CONTRACT = click.option(
     callback=_no_contract,
     help="Judge by the command's defaults, whatever the working directory holds.",
 )
-_memory_for = partial(click.option, "--memory", default="2GiB", show_default=True, callback=_memory)
+_memory_for = partial(
+    click.option,
+    "--memory",
+    metavar="SIZE",
+    default="2GiB",
+    show_default=True,
+    callback=_memory,
+)
 MEMORY = _memory_for(
     help="Memory for counting; what does not fit lies in temporary files. The report is the same."
 )
 NOTING = _memory_for(
     help="Memory for noting what was consumed; more is asked for where that is not enough."
 )
-STREAM = click.option("--stream", help="Audit this stream instead of training, for instance eval.")
+STREAM = click.option(
+    "--stream", metavar="NAME", help="Audit this stream instead of training, for instance eval."
+)
 COLUMN = click.option(
     "--column",
     "columns",
@@ -242,9 +269,7 @@ _SHARED = (
         help="What order the stream promises: every record at its step, in the reference's order, "
         "or none.",
     ),
-    click.option(
-        "--resume", type=click.IntRange(min=1), help="Judge only the n-th resume, oldest first."
-    ),
+    click.option("--resume", type=Number(min=1), help="Judge only the n-th resume, oldest first."),
     STREAM,
     COLUMN,
     WAIVED,

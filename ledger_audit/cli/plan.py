@@ -12,6 +12,7 @@ from ledger_audit.cli.options import (
     NOTING,
     REDACT,
     REPORT,
+    Number,
     under_contract,
 )
 from ledger_audit.cli.output import salt_in_use, say, screen, write_whole
@@ -21,7 +22,7 @@ from ledger_audit.errors import ExitCode
 if TYPE_CHECKING:
     from ledger_audit.continuity.contract import Contract
 
-_POSITIVE = click.IntRange(min=1)
+_POSITIVE = Number(min=1)
 _EXITS = {
     "continuous": ExitCode.CONTINUOUS,
     "broken": ExitCode.BROKEN,
@@ -31,7 +32,11 @@ _EXITS = {
 
 @click.command()
 @click.argument("ledger", nargs=-1, required=True, type=LEDGER)
-@click.option("--checkpoint-step", type=_POSITIVE, help="The last step that the checkpoint holds.")
+@click.option(
+    "--checkpoint-step",
+    type=_POSITIVE,
+    help="The last step that the checkpoint holds; `checkpoints LEDGER` lists them.",
+)
 @click.option("--world-size", type=_POSITIVE, help="Ranks that are to use the rest.")
 @click.option(
     "--micro-batch",
@@ -52,7 +57,7 @@ _EXITS = {
 )
 @click.option(
     "--replay-window",
-    type=click.IntRange(min=0),
+    type=Number(min=0),
     default=0,
     show_default=True,
     help="Use so many samples again at most, where a step of the reference is half used.",

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from ledger_audit.cli.options import LEDGER, MEMORY, shared, terms_of
+from ledger_audit.cli.options import JUDGED, LEDGER, MEMORY, shared, terms_of
 from ledger_audit.cli.output import PAGE, salt_in_use, tell, write_whole
 from ledger_audit.cli.progress import progress
 
@@ -40,7 +40,7 @@ def _command(words: Sequence[str]) -> list[str]:
     return [*told, "--report", "html=page.html"]
 
 
-@click.command(cls=_Remembering)
+@click.command(cls=_Remembering, epilog=JUDGED)
 @click.argument("ledger", nargs=-1, required=True, type=LEDGER)
 @click.option(
     "--control",

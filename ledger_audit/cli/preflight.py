@@ -6,17 +6,20 @@ from typing import Any
 
 import click
 
-from ledger_audit.cli.options import LEDGER, shared, terms_of
+from ledger_audit.cli.options import LEDGER, Number, shared, terms_of
 from ledger_audit.cli.output import tell
 from ledger_audit.cli.progress import progress
 from ledger_audit.report import EVERYWHERE
 
 
-@click.command()
+@click.command(
+    epilog="Exit code: 0 a right resume could be proven in every clause, 3 it could not, 1 the "
+    "contract is broken already; 2 usage, 4 an input cannot be read."
+)
 @click.argument("ledger", nargs=-1, required=True, type=LEDGER)
 @click.option(
     "--checkpoint-step",
-    type=click.IntRange(min=0),
+    type=Number(min=0),
     help="The last step of the checkpoint that a resume would load; by default the newest whole "
     "one.",
 )
@@ -37,6 +40,11 @@ def preflight(
     """
     from ledger_audit import survey
 
+    if options["resume"] is not None:
+        raise click.UsageError(
+            "--resume does not go with preflight, which rehearses the next resume; `diff --resume` "
+            "judges one that happened"
+        )
     contract = terms_of(options, "relative")
     with progress() as told:
         told("rehearsing a failure")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from ledger_audit.cli.options import LEDGER
+from ledger_audit.cli.options import LEDGER, Number
 from ledger_audit.cli.output import say
 from ledger_audit.cli.progress import progress
 from ledger_audit.printable import counted, printable
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-COUNT = click.IntRange(min=1)
+COUNT = Number(min=1)
 
 
 @click.group()
@@ -112,11 +112,13 @@ def megatron(
 @click.option(
     "--accumulation", type=COUNT, default=1, show_default=True, help="Micro-batches of a step."
 )
-@click.option("--seed", type=int, default=0, show_default=True)
-@click.option("--epochs", type=COUNT, default=1, show_default=True)
+@click.option(
+    "--seed", type=int, metavar="N", default=0, show_default=True, help="The seed of the sampler."
+)
+@click.option("--epochs", type=COUNT, default=1, show_default=True, help="Epochs of the run.")
 @click.option(
     "--first-epoch",
-    type=click.IntRange(min=0),
+    type=Number(min=0),
     default=0,
     show_default=True,
     help="What set_epoch() got first.",
@@ -138,7 +140,9 @@ def distributed_sampler(
     """
     From the seed of PyTorch's DistributedSampler.
 
-    Needs PyTorch, of the version that the run has: pip install 'ledger-audit[torch]'.
+    Needs PyTorch, of the version that the run has:
+
+    pip install 'ledger-audit[torch]'
     """
     from ledger_audit.stream.distributed_sampler import Recipe, derive
     from ledger_audit.stream.pieces import Sharding
@@ -196,12 +200,18 @@ def olmo(
 @click.argument("ids", type=LEDGER)
 @_dealt
 @GLOBAL_BATCH
-@click.option("--column", default="sample_id", show_default=True, help="Of the ids, in a table.")
-@click.option("--source", help="The source of all ids, if the ledger names it.")
+@click.option(
+    "--column",
+    metavar="NAME",
+    default="sample_id",
+    show_default=True,
+    help="Of the ids, in a table.",
+)
+@click.option("--source", metavar="NAME", help="The source of all ids, if the ledger names it.")
 @click.option(
     "--epochs", type=COUNT, default=1, show_default=True, help="Times that it is gone through."
 )
-@click.option("--first-epoch", type=click.IntRange(min=0), help="Label epochs from this number on.")
+@click.option("--first-epoch", type=Number(min=0), help="Label epochs from this number on.")
 @click.option(
     "--strided", is_flag=True, help="Every W-th id of a step is a rank's; else it gets neighbours."
 )
@@ -215,7 +225,7 @@ def listing(
     **options: Any,
 ) -> int:
     """
-    From a list of ids in the order in which they are to be used.
+    From a list of ids in their order of use.
 
     IDS is Parquet, Arrow, CSV, TSV, JSON Lines, or text with one id a line.
     """

@@ -5,30 +5,37 @@ from typing import Any
 
 import click
 
-from ledger_audit.cli.options import COLUMN, LEDGER, STREAM
+from ledger_audit.cli.options import COLUMN, LEDGER, STREAM, Number
 from ledger_audit.cli.output import page, screen
 from ledger_audit.cli.progress import progress
 
 
 @click.command()
 @click.argument("ledger", nargs=-1, required=True, type=LEDGER)
-@click.option("--step", type=click.IntRange(min=0), help="Show this step in every attempt.")
+@click.option("--step", type=Number(min=0), help="Show this step in every attempt.")
 @click.option(
     "--resume",
-    type=click.IntRange(min=1),
+    type=Number(min=1),
     help="Show the n-th resume, oldest first, instead of the newest.",
 )
-@click.option("--rank", "ranks", type=int, multiple=True, help="Show only this rank. Repeatable.")
+@click.option(
+    "--rank",
+    "ranks",
+    type=int,
+    metavar="RANK",
+    multiple=True,
+    help="Show only this rank. Repeatable.",
+)
 @click.option(
     "--before",
-    type=click.IntRange(min=1),
+    type=Number(min=1),
     default=3,
     show_default=True,
     help="Steps to show before the checkpoint.",
 )
 @click.option(
     "--after",
-    type=click.IntRange(min=1),
+    type=Number(min=1),
     default=3,
     show_default=True,
     help="Steps to show after the checkpoint.",

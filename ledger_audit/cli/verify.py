@@ -9,6 +9,7 @@ import click
 from ledger_audit.cli.options import (
     COLUMN,
     FORMAT,
+    JUDGED,
     LEDGER,
     MEMORY,
     REDACT,
@@ -36,7 +37,7 @@ def _samples(
     return found
 
 
-@click.command()
+@click.command(epilog=JUDGED)
 @click.argument("ledger", nargs=-1, required=True, type=LEDGER)
 @click.option(
     "--manifest",

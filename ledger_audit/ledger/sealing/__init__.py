@@ -61,7 +61,8 @@ def seal(
     """
     if not store.is_ledger_folder(root):
         raise UsageError(
-            f"{root}: is no ledger", hint="name the folder that holds attempt=… folders"
+            f"{root}: is no ledger",
+            hint="name the folder that holds attempt=… folders; `convert` makes one of a log",
         )
     try:
         with alone(root):
