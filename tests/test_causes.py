@@ -12,8 +12,8 @@ from running import ledger_audit
 
 from ledger_audit.continuity.causes import CAUSES, DECIDED_BY, OLDER
 from ledger_audit.continuity.limit_codes import LIMITS
-from ledger_audit.explained import KINDS, causes, names, page, sections, text_of
-from ledger_audit.model import Expected, Overlay, Resumed
+from ledger_audit.explained import KINDS, causes, names, page, sections, text_of, words
+from ledger_audit.model import ClauseName, Expected, Overlay, Resumed, Verdict
 from ledger_audit.simulation.faults import FAULTS
 
 ZOO = FIXTURES / "zoo"
@@ -162,6 +162,27 @@ def test_a_page_is_what_the_program_tells(slug: str, request: pytest.FixtureRequ
 def test_no_page_is_left_over() -> None:
     """Every page is of a cause."""
     assert {one.stem for one in (ROOT / "docs" / "causes").iterdir()} == causes().keys()
+
+
+def test_the_glossary_is_what_the_program_tells(request: pytest.FixtureRequest) -> None:
+    """Its page is the text that `explain` reads; every word in it is told, and no entry twice."""
+    path = ROOT / "docs" / "glossary.md"
+    if request.config.getoption("--update-golden"):
+        path.write_text(text_of("glossary.md"), encoding="utf-8")
+
+    assert path.read_text(encoding="utf-8") == text_of("glossary.md")
+    lines = [one for one in text_of("glossary.md").splitlines() if one.startswith("| ")]
+    entries = [one.split(" | ")[0].removeprefix("| ") for one in lines]
+    entries = [one for one in entries if one != "word"]
+    assert len(entries) == len({*entries}) == len({one for two in words().values() for one in two})
+    for word in ("lane", "Rolled-back window", "world-size", "queued", "continuous"):
+        ran = ledger_audit("explain", word)
+        assert 0 == ran.code
+        assert ran.out.startswith("# Word `")
+        assert "](" not in ran.out
+    assert {*ClauseName, *Verdict} <= words().keys()
+    assert ["# Word `torn`", "# Word `torn (file)`"] == _titles(ledger_audit("explain", "torn").out)
+    assert "did you mean lineage?" in ledger_audit("explain", "linaege").err
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -26,7 +26,7 @@ COMMANDS = {
     "init": "Write a contract from what a ledger shows, with a comment on every term.",
     "show": "Show the records around a resume, rank by slot, as they are.",
     "checkpoints": "Say of every checkpoint what it is worth, and which one to resume from.",
-    "explain": "Say what a cause, an outcome or a limit is; of a cause, how to fix it.",
+    "explain": "Say what a cause, outcome, limit or word of a report is, and how to fix a cause.",
     "preflight": "Say what could be proven if the job died now, and what is missing for the rest.",
     "selftest": "Plant every fault into a copy of a ledger, and see that each is found.",
     "seal": "Recover and seal what dead writers left, and merge small files.",

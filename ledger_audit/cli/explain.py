@@ -1,4 +1,4 @@
-"""`ledger-audit explain`: what a cause, an outcome or a limit is, for who reads its name."""
+"""`ledger-audit explain`: what a cause, an outcome, a limit or a word is, for who reads it."""
 
 from difflib import get_close_matches
 
@@ -13,12 +13,12 @@ from ledger_audit.printable import quoted
 @click.argument("slug", required=False)
 def explain(slug: str | None) -> int:
     """
-    Say what the cause, outcome or limit SLUG is.
+    Say what the cause, outcome or limit SLUG is, or a word of a report, such as `lane`.
 
     Of a cause also why it matters, how the ledger shows it, how to fix it, and what looks alike.
-    Without SLUG, list all.
+    Without SLUG, list all causes, outcomes and limits.
     """
-    from ledger_audit.explained import names, pages
+    from ledger_audit.explained import names, pages, words
 
     known = list(names())
     if slug is None:
@@ -27,9 +27,9 @@ def explain(slug: str | None) -> int:
         return ExitCode.CONTINUOUS
     found = pages(slug)
     if not found:
-        near = get_close_matches(slug, [name for _, name, _ in known], n=1)
+        near = get_close_matches(slug, [*(name for _, name, _ in known), *words()], n=1)
         raise UsageError(
-            f"{quoted(slug)} is no cause, outcome or limit",
+            f"{quoted(slug)} is no cause, outcome, limit or word of the glossary",
             hint=f"did you mean {near[0]}?" if near else "`ledger-audit explain` lists them all",
         )
     say("\n".join(found))

@@ -1,4 +1,4 @@
-"""The texts that explain causes, outcomes and limits: for reports, for `explain`, for the pages."""
+"""The texts that explain causes, outcomes, limits and words: for reports, `explain` and pages."""
 
 import re
 import tomllib
@@ -9,6 +9,8 @@ from importlib import resources
 KINDS = ("outcomes", "limits")
 """What is explained in sections of one page."""
 
+_ROW = re.compile(r"^\| (.+?) \| (.+) \|$", re.MULTILINE)
+_LINK = re.compile(r"\[([^]]+)\]\([^)]+\)")
 _SECTION = re.compile(r"^## `([a-z-]+)`\n+(.*?)(?=^#|\Z)", re.MULTILINE | re.DOTALL)
 
 
@@ -22,6 +24,22 @@ def causes() -> Mapping[str, Mapping[str, str]]:
 def sections(kind: str) -> Mapping[str, str]:
     """Give slug → what its section says, of `outcomes` or `limits`."""
     return {slug: text.strip() for slug, text in _SECTION.findall(text_of(f"{kind}.md"))}
+
+
+@cache
+def words() -> Mapping[str, Mapping[str, str]]:
+    """Give word → entry of the glossary that has it → what the entry says."""
+    found: dict[str, dict[str, str]] = {}
+    for entry, meaning in _ROW.findall(text_of("glossary.md")):
+        if (entry, meaning) != ("word", "meaning"):
+            for word in re.sub(r" \(.*?\)", "", entry).split(", "):
+                found.setdefault(_plain(word), {})[entry] = _LINK.sub(r"\1", meaning)
+    return found
+
+
+def _plain(word: str) -> str:
+    """Give a word as it is looked up: `Committed window` and `committed-window` are one."""
+    return word.lower().replace("-", " ").strip()
 
 
 def text_of(name: str) -> str:
@@ -39,11 +57,13 @@ def names() -> Iterator[tuple[str, str, str]]:
 
 
 def pages(slug: str) -> list[str]:
-    """Give what is told of a slug, as Markdown; a slug may be of several kinds, or of none."""
+    """Give what is told of a slug or word, as Markdown; it may be of several kinds, or of none."""
     found = [page(slug)] if slug in causes() else []
     for kind in KINDS:
         if slug in sections(kind):
             found.append(f"# {kind.removesuffix('s').title()} `{slug}`\n\n{sections(kind)[slug]}\n")
+    for entry, meaning in words().get(_plain(slug), {}).items():
+        found.append(f"# Word `{entry}`\n\n{meaning[:1].upper()}{meaning[1:]}.\n")
     return found
 
 
