@@ -19,6 +19,7 @@ from ledger_audit.ledger.schema import EVENT_KINDS, EVENTS, SAMPLES
 from ledger_audit.model import Expected, Overlay, Resumed
 
 DOCS = ROOT / "docs"
+README = ROOT / "README.md"
 EXAMPLE = re.compile(
     r"<!-- exit: (\d+) -->\n```console\n\$ ledger-audit (.*?)\n(.*?)```", re.DOTALL
 )
@@ -117,6 +118,24 @@ def test_every_command_is_in_the_readme_or_the_docs() -> None:
     text = "".join(page.read_text() for page in pages)
     for name in COMMANDS:
         assert f"ledger-audit {name}" in text
+
+
+def test_the_example_of_the_readme_is_a_real_screen(
+    pytestconfig: pytest.Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its first block is how the report of that run begins, down to what to do."""
+    text = README.read_text()
+    block = re.search(r"```console\n\$ ledger-audit ([^\n]*)\n(.*?)```", text, re.DOTALL)
+    assert block is not None
+    monkeypatch.chdir(ROOT)
+
+    told = ledger_audit(*block[1].split()).out.partition("\n\nResume ")[0] + "\n"
+
+    if pytestconfig.getoption("--update-golden"):
+        README.write_text(text.replace(block[2], told))
+    assert block[2] == told
+    for verdict, code in (("continuous", 0), ("broken", 1), ("unproven", 3)):
+        assert f"\n| `{verdict}` | {code} | " in README.read_text()
 
 
 def test_links_lead_somewhere() -> None:
