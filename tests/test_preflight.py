@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tiny
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from running import ledger_audit
@@ -226,3 +227,21 @@ def test_a_ledger_without_a_step_has_nothing_to_resume_from(tmp_path: Path) -> N
 
     assert ran.code == 3
     assert "Run preflight again once the job has committed a few steps." in ran.out
+
+
+@pytest.mark.parametrize("columns", [60, 80, 200])
+def test_many_ranks_that_are_missing_squeeze_no_table(
+    columns: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many there are, what a piece of evidence is for can be read beside it."""
+    monkeypatch.setenv("COLUMNS", str(columns))
+    lines = tiny.attempt(0, tiny.dealt(1, 4, ranks=60), fingerprint={"dataset_samples": 1000})
+    root = tiny.write(tmp_path / "run", [one for one in lines if one["rank"] % 3])
+
+    told = ledger_audit("preflight", root).out
+
+    table = told.partition("  evidence ")[2].partition("\n\n")[0]
+    assert "not ranks 0,3,6,9,12,15 and 14 more ranges; every rank's lane is judged" in " ".join(
+        table.split()
+    )
+    assert 12 < len(table.splitlines()) < 40

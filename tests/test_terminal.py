@@ -15,6 +15,7 @@ from conftest import ANY_RUNS, FIXTURES, ROOT
 from native import read_lines, write_ledger
 from rich.cells import cell_len
 from running import ledger_audit
+from tiny import attempt, dealt, write
 
 from ledger_audit import audit
 from ledger_audit.continuity.classify import WORST_EXPECTED, WORST_RESUMED
@@ -309,6 +310,34 @@ def test_many_ranks_and_steps_fold_into_bands_and_columns() -> None:
     assert len(lines) <= 2 * 12 + 5
     assert sum(line.count("R") for line in lines) == 1 + 1  # the cell and the legend
     assert "one letter: the worst of up to" in " ".join(lines)
+
+
+def test_bands_that_show_the_same_are_one() -> None:
+    """Of 512 ranks every fifth is wrong: one band says so, and that it shows the worst of them."""
+    strips = tuple(
+        Strip((rank, rank), 1, ("matched",), ("replayed" if rank % 5 == 3 else "in-place",))
+        for rank in range(512)
+    )
+
+    lines = _drawn(Picture(((9, 9),), strips), 78)
+
+    assert ["ranks 0-511"] == [line.partition("  ")[0] for line in lines if line[:4] == "rank"]
+    assert any("one band: the worst of its ranks" in line for line in lines)
+    assert not any("one band" in line for line in _drawn(Picture(((9, 9),), strips[:4]), 78))
+
+
+def test_of_many_ranks_one_is_shown(tmp_path: Path) -> None:
+    """The command that shows records names a rank that is wrong, where all would be too many."""
+    ranks = 20
+    right, again = dealt(1, 6, ranks=ranks), dealt(5, 8, ranks=ranks)
+    wrong = {step: [*rows[:13], right[step - 4][13], *rows[14:]] for step, rows in again.items()}
+    root = write(tmp_path / "run", attempt(0, right), attempt(1, wrong, after=(0, 4)))
+
+    told = re.search(r"ledger-audit show LEDGER (--rank 13):", ledger_audit("diff", root).out)
+
+    assert told is not None
+    shown = ledger_audit("show", root, *told[1].split()).out
+    assert {"13"} == {*re.findall(r"rank (\d+)", shown)}
 
 
 def test_a_picture_without_cells_has_no_line() -> None:

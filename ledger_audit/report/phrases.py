@@ -21,6 +21,8 @@ HEADLINE = (str(Expected.SKIPPED), str(Resumed.REPLAYED), str(Overlay.OUT_OF_ORD
 """The counts that everyone asks for: told even where they are zero."""
 
 
+MOST_LANES = 8
+"""Ranks whose records can be looked at together."""
 WHOLE_STREAM = "The whole stream against the control"
 """What the stream of `gate` is called, where resumes are called by their attempts."""
 
@@ -195,10 +197,18 @@ def more_of(report: Report) -> list[tuple[str, str]]:
     if judged.first_divergence is not None:
         told.append(f"show {ledger} --step {judged.first_divergence}: the first that differs")
     elif judged is not report.stream and is_one:
-        told.append(f"show {ledger}{_number(report, judged)}: the records around the checkpoint")
+        where = f"{_number(report, judged)}{_rank(judged)}"
+        told.append(f"show {ledger}{where}: the records around the checkpoint")
     if report.decision.safe_checkpoint is not None and is_one:
         told.append(f"checkpoints {ledger}: what each is worth")
     return [("more", f"ledger-audit {one}") for one in told]
+
+
+def _rank(judged: Resume) -> str:
+    """Name one rank to look at as an option, where all of them would be too many."""
+    if judged.coverage.lanes <= MOST_LANES or not judged.findings:
+        return ""
+    return f" --rank {judged.findings[0].ranks[0][0]}"
 
 
 def _number(report: Report, judged: Resume) -> str:

@@ -1,6 +1,7 @@
 """Sets the picture of a resume in lines of letters, as wide as there is room."""
 
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 
 from rich.text import Text
 
@@ -29,7 +30,7 @@ def set_picture(
     """
     if not picture.strips:
         return
-    bands = folded(picture.strips, MOST_BANDS)
+    bands = _alike(folded(picture.strips, MOST_BANDS))
     names = [name_of(strip) for strip in bands]
     label = max(len(name) for name in names) + 2 + max(len(side) for side in sides) + 2
     before = sum(1 for _, last in picture.columns if last <= checkpoint)
@@ -62,6 +63,12 @@ def folded(strips: Sequence[Strip], most: int) -> list[Strip]:
     """Fold neighbours, alike or not, into at most so many."""
     size = -(-len(strips) // most)
     return [_fold(strips[start : start + size]) for start in range(0, len(strips), size or 1)]
+
+
+def _alike(bands: Sequence[Strip]) -> list[Strip]:
+    """Set neighbours in one band that show the same once they are folded."""
+    groups = groupby(bands, key=lambda one: (one.reference, one.resumed))
+    return [_fold(list(group)) for _, group in groups]
 
 
 def _fold(strips: Sequence[Strip]) -> Strip:
@@ -132,6 +139,8 @@ def _legend(picture: Picture, width: int, last: tuple[int, int]) -> Iterator[Tex
     steps = max(last[1] - last[0] + 1, picture.columns[-1][1] - picture.columns[-1][0] + 1)
     if steps > 1:
         told.append(f"one letter: the worst of up to {steps:,} steps")
+    if len(picture.strips) > MOST_BANDS:
+        told.append("one band: the worst of its ranks")
     line = ""
     for part in told:
         if line and len(line) + 3 + len(part) > width:

@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ledger_audit.model import Piece, Report, Verdict
-from ledger_audit.printable import printable, ranges_of
+from ledger_audit.printable import printable, several
 from ledger_audit.report.beside import forbidden_block
 from ledger_audit.report.marks import VERDICTS
 from ledger_audit.report.screen import Screen
@@ -85,11 +85,11 @@ def _pieces(pieces: tuple[Piece, ...]) -> RenderableType:
         table.add_column(name, overflow="fold", no_wrap=name != "what it is for")
     for one in pieces:
         is_some = one.presence == "partly" and one.ranks
-        lacking = f", not rank {ranges_of(one.ranks)}" if is_some else ""
+        lacking = f"not {several('rank', one.ranks)}; " if is_some else ""
         blocks = f"; blocks {', '.join(one.blocks)}" if one.blocks else ""
         table.add_row(
             printable(f"{one.kind} {one.name}"),
-            Text(f"{one.presence}{lacking}", style=_PRESENCE[one.presence]),
-            plain(f"{one.purpose}{blocks}"),
+            Text(one.presence, style=_PRESENCE[one.presence]),
+            plain(f"{lacking}{one.purpose}{blocks}"),
         )
     return table
