@@ -6,6 +6,7 @@ import polars as pl
 
 from ledger_audit.continuity.checkpoints.archive import Archive
 from ledger_audit.continuity.exposure.library import Library, Looked, Seen, Steps
+from ledger_audit.ledger.buckets import Bucket
 from ledger_audit.ledger.counting import Hashing, Tally, look
 from ledger_audit.ledger.reader import Ledger
 from ledger_audit.ledger.searching import Search
@@ -15,9 +16,9 @@ from ledger_audit.ledger.uses import seen as noting
 from ledger_audit.ledger.whole import Scan, Whole
 
 
-def library_of(ledger: Ledger, archive: Archive) -> Library:
-    """Let all records of a ledger pass by."""
-    whole = Whole(ledger)
+def library_of(ledger: Ledger, archive: Archive, bucket: Bucket | None = None) -> Library:
+    """Let all records of a ledger pass by, or those of the samples of one bucket."""
+    whole = Whole(ledger, bucket)
     has_spans = whole.bounds("token_start") is not None
     has_positions = whole.bounds("position") is not None
 
@@ -27,7 +28,10 @@ def library_of(ledger: Ledger, archive: Archive) -> Library:
     def begin(memory: int, may_be_direct: bool) -> Bytes | Hashes:
         edges = bounds() if may_be_direct else None
         rows = sum(Search(ledger).size(attempt) for attempt in ledger.attempts)
-        return noting(edges, rows, memory)
+        return noting(edges, rows if bucket is None else -(-rows // bucket.of), memory)
+
+    def own(rows: pl.DataFrame) -> pl.DataFrame:
+        return rows if bucket is None else rows.filter(bucket.holds)
 
     def looked(
         seen: Seen,
@@ -37,7 +41,7 @@ def library_of(ledger: Ledger, archive: Archive) -> Library:
     ) -> Looked:
         assert isinstance(seen, Bytes | Hashes | Spent | Unnoted)
         tally = Tally(ledger.name, seen, has_spans, has_positions, hashing)
-        look(whole, _scan(steps), rows, tally)
+        look(whole, _scan(steps), map(own, rows), tally)
         return Looked(tally.counts(), tally.sums())
 
     return Library(
@@ -53,6 +57,8 @@ def library_of(ledger: Ledger, archive: Archive) -> Library:
         ids=lambda steps: whole.ids(_scan(steps)),
         put_away=lambda: dict(Search(ledger).put_away()),
         times=whole.times,
+        sizes=lambda steps: whole.sizes(_scan(steps)),
+        own=own,
     )
 
 

@@ -2,20 +2,101 @@
 The path of `verify`: open → lineage → every record once → passes → verdict → report.
 
 It asks of a whole run, and not of a resume, whether each sample was used as often as promised.
+What its samples came to may be counted in pieces, by processes that know nothing of each other.
 """
 
+import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import polars as pl
 
 from ledger_audit.continuity.contract import DIFF, Contract
-from ledger_audit.continuity.exposure import judge
+from ledger_audit.continuity.exposure import judge, piece
+from ledger_audit.continuity.exposure.library import Library
+from ledger_audit.continuity.exposure.pieces import Piece, frames_of, piece_from
 from ledger_audit.continuity.exposure.promised import Promised
-from ledger_audit.errors import UsageError
+from ledger_audit.errors import UnreadableError, UsageError
+from ledger_audit.ledger.buckets import Bucket
+from ledger_audit.ledger.digest import digest
 from ledger_audit.ledger.id_lists import read_ids
 from ledger_audit.ledger.opening import open_ledger
+from ledger_audit.ledger.pieces import read_piece
+from ledger_audit.libraries import library_of
 from ledger_audit.model import Reading
 from ledger_audit.model.exposure import Exposure
 from ledger_audit.sources import opened_run
+
+Tell = Callable[[str], None]
+"""Takes a few words on what is being done now."""
+
+
+def _quietly(_: str) -> None:
+    """Tell nobody."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked of a whole run."""
+
+    roots: Sequence[Path]
+    """Of the ledger."""
+    reading: Reading
+    """The stream, the columns, and how much memory may be used."""
+    contract: Contract
+    manifest: Path | None
+    """A list of all samples of a pass."""
+    samples: Mapping[str | None, int]
+    """Source → samples of a pass; null: of the only source."""
+
+    @property
+    def inputs(self) -> dict[str, Any]:
+        """Give what was read, as the report shows it."""
+        manifest = None if self.manifest is None else str(self.manifest)
+        return {"ledger": [str(root) for root in self.roots], "manifest": manifest}
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Give the options, as the report shows them."""
+        return {
+            "stream": self.reading.stream,
+            "columns": dict(self.reading.columns),
+            "trusts_digests": self.reading.trusts_digests,
+            "samples": [[source, count] for source, count in self.samples.items()],
+        }
+
+
+@dataclass(frozen=True)
+class _Opened:
+    """A ledger that is open, and what is asked of it."""
+
+    question: Question
+    library: Library
+    promised: Promised
+    contract: Contract
+
+    @property
+    def head(self) -> dict[str, Any]:
+        """Say what a piece is of, as JSON gives it back."""
+        listed = self.promised.manifest
+        ids = None if listed is None else digest([listed["sample_id"].rechunk().to_arrow()])
+        told = {
+            "inputs": self.question.inputs,
+            "options": self.question.options,
+            "contract": self.contract.told(),
+            "listed": None if listed is None else [listed.height, str(ids)],
+        }
+        found: dict[str, Any] = json.loads(json.dumps(told))
+        return found
+
+    def judged(self, tell: Tell, pieces: Sequence[Piece] | None = None) -> Exposure:
+        """Judge the run; `pieces`: what was counted of it, null: nothing was."""
+        question = self.question
+        told = question.inputs, question.options
+        memory = question.reading.memory
+        return judge(self.library, self.promised, self.contract, memory, tell, told, pieces)
 
 
 def verify(
@@ -25,7 +106,7 @@ def verify(
     *,
     manifest: Path | None = None,
     samples: Mapping[str | None, int] | None = None,
-    tell: Callable[[str], None] = lambda _: None,
+    tell: Tell = _quietly,
 ) -> Exposure:
     """
     Say whether the newest weights used each sample of each pass as often as promised.
@@ -44,29 +125,104 @@ def verify(
     Raises:
         UsageError: the contract lets samples be drawn anew, or the ledger holds no record.
     """
-    if contract.draws_anew:
+    return verified(Question(roots, reading, contract, manifest, samples or {}), tell)
+
+
+def verified(question: Question, tell: Tell = _quietly) -> Exposure:
+    """Answer a question, as `verify` does."""
+    return _opened(question, tell).judged(tell)
+
+
+def count_bucket(
+    question: Question, bucket: Bucket, tell: Tell = _quietly
+) -> tuple[dict[str, Any], dict[str, pl.DataFrame]]:
+    """
+    Count what the samples of one bucket came to.
+
+    Returns:
+        What the piece is of, for JSON; and its tables. Pieces of all buckets give the report of
+        `verify` to `merge`.
+
+    Raises:
+        UsageError: as `verify` does.
+    """
+    opened = _opened(question, tell, bucket)
+    found = piece(opened.library, opened.promised, opened.contract, question.reading.memory, tell)
+    return {**opened.head, "bucket": [bucket.number, bucket.of]}, frames_of(found)
+
+
+def merge(paths: Sequence[Path], question: Question, tell: Tell = _quietly) -> Exposure:
+    """
+    Judge a whole run by the pieces of all its buckets.
+
+    Args:
+        paths: of the pieces, in any order.
+        question: as it was asked of each of them.
+        tell: takes a few words on what is being done.
+
+    Raises:
+        UnreadableError: a piece is damaged, or was made of something else.
+        UsageError: a piece is missing, or there twice.
+    """
+    opened = _opened(question, tell)
+    pieces, numbers, of = [], [], 0
+    for path in paths:
+        head, tables = read_piece(path)
+        number, of = bucket_in(head, path)
+        for key, value in opened.head.items():
+            if head.get(key) != value:
+                raise UnreadableError(
+                    f"{path}: {key!r} is {head.get(key)!r:.200}, and now it is {value!r:.200}",
+                    hint="make all pieces with one command, and merge them where that still holds",
+                )
+        numbers.append((number, of))
+        pieces.append(piece_from(tables, opened.library.id_type, str(path)))
+    missing = {(number, of) for number in range(1, of + 1)} - {*numbers}
+    if missing or len(numbers) != of:
+        absent = ", ".join(f"{number}/{total}" for number, total in sorted(missing)[:8])
+        raise UsageError(
+            f"these are not all pieces of one run: {absent} is missing"
+            if missing
+            else "a piece is there twice",
+            hint="name the piece of every bucket once",
+        )
+    return opened.judged(tell, pieces)
+
+
+def bucket_in(head: Mapping[str, Any], path: Path) -> tuple[int, int]:
+    """
+    Read which bucket a piece is of: its number, and how many there are.
+
+    Raises:
+        UnreadableError: the head does not say it.
+    """
+    told = head.get("bucket")
+    is_pair = isinstance(told, list) and len(told) == 2 and all(type(one) is int for one in told)
+    if not is_pair or not 1 <= told[0] <= told[1]:  # type: ignore[index]  # it is a pair
+        raise UnreadableError(
+            f"{path}: 'bucket' is {told!r:.200}", hint="make the piece anew with verify --bucket"
+        )
+    return told[0], told[1]  # type: ignore[index]  # it is a pair
+
+
+def _opened(question: Question, tell: Tell, bucket: Bucket | None = None) -> _Opened:
+    """Open the ledger, for all samples or those of one bucket."""
+    if question.contract.draws_anew:
         raise UsageError(
             "the contract lets samples be drawn anew: none is promised once",
             hint="use diff, which measures such draws against chance, or --no-contract",
         )
     tell("opening the ledger")
-    contract = contract.of_stream(reading.stream)
-    ledger = open_ledger(roots, columns=reading.columns, stream=reading.stream)
-    library = opened_run(ledger).library()
+    reading = question.reading
+    contract = question.contract.of_stream(reading.stream)
+    ledger = open_ledger(question.roots, columns=reading.columns, stream=reading.stream)
+    library = library_of(ledger, opened_run(ledger).archive(), bucket)
     if not any(one.seen for one in library.archive.source.lineage.chain):
         raise UsageError(f"{ledger.name}: holds no record", hint="point at a ledger with records")
     listed = None
-    if manifest is not None:
-        listed = read_ids(manifest, column="sample_id", source=None, id_type=ledger.id_type)
-    promised = Promised(dict(samples or {}), listed, reading.trusts_digests)
-    inputs = {
-        "ledger": [str(root) for root in roots],
-        "manifest": None if manifest is None else str(manifest),
-    }
-    options = {
-        "stream": reading.stream,
-        "columns": dict(reading.columns),
-        "trusts_digests": reading.trusts_digests,
-        "samples": [[source, count] for source, count in promised.samples.items()],
-    }
-    return judge(library, promised, contract, reading.memory, tell, (inputs, options))
+    if question.manifest is not None:
+        listed = read_ids(
+            question.manifest, column="sample_id", source=None, id_type=ledger.id_type
+        )
+    promised = Promised(dict(question.samples), listed, reading.trusts_digests)
+    return _Opened(question, library, promised, contract)

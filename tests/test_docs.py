@@ -46,7 +46,7 @@ def test_an_example_prints_what_its_page_says(
     for _, earlier, _ in EXAMPLE.findall(page.read_text()):
         if earlier == command:
             break
-        if earlier.startswith(("convert ", "reference ", "plan ")):
+        if earlier.startswith(("convert ", "reference ", "plan ")) or " --bucket " in earlier:
             ledger_audit(*shlex.split(earlier))
 
     ran = ledger_audit(*shlex.split(command))

@@ -41,7 +41,7 @@ FLOORS: dict[str, set[str]] = {
     },
     "audit": {"sources", "expectations", "continuity", "model"},
     "expectations": {"sources", "stream", "continuity", "ledger", "model", "errors"},
-    "verification": {"sources", "ledger", "continuity", "model", "errors"},
+    "verification": {"sources", "libraries", "ledger", "continuity", "model", "errors"},
     "references": {"stream", "ledger", "errors"},
     "planning": {"sources", "stream", "ledger", "continuity", "model", "errors"},
     "stream": {"stream", "continuity", "ledger", "model", "errors", "printable"},

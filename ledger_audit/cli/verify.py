@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ledger_audit.cli.options import (
+    BUCKET,
     COLUMN,
     FORMAT,
     JUDGED,
@@ -16,6 +17,7 @@ from ledger_audit.cli.options import (
     REPORT,
     STREAM,
     WAIVED,
+    Reports,
     under_contract,
 )
 from ledger_audit.cli.output import exit_code, salt_in_use, say, screen, write_whole
@@ -23,6 +25,8 @@ from ledger_audit.cli.progress import progress
 
 if TYPE_CHECKING:
     from ledger_audit.continuity.contract import Contract
+    from ledger_audit.model.exposure import Exposure
+    from ledger_audit.verification import Question
 
 
 def _samples(
@@ -60,6 +64,14 @@ def _samples(
     help="Do not compare the digests in commits with the records; where they are those of the "
     "manifest, read no record at all.",
 )
+@BUCKET
+@click.option(
+    "-o",
+    "--output",
+    type=LEDGER,
+    metavar="PIECE",
+    help="With --bucket: the file to write.",
+)
 @STREAM
 @COLUMN
 @WAIVED
@@ -70,9 +82,11 @@ def _samples(
 def verify(
     ledger: tuple[Path, ...],
     form: str,
-    reports: tuple[tuple[str, Path], ...],
+    reports: Reports,
     contract: "Contract",
     waived: frozenset[str],
+    bucket: tuple[int, int] | None,
+    output: Path | None,
     **options: Any,
 ) -> int:
     """
@@ -82,18 +96,51 @@ def verify(
     without changing the weights, and what each failure took back. Without positions, what is
     missing is known only of passes that are over and whose samples are counted or listed.
     """
+    from ledger_audit import verification
     from ledger_audit.model import Reading
+
+    if (bucket is None) != (output is None):
+        raise click.UsageError("--bucket and --output belong together")
+    if bucket is not None and (reports or form != "terminal"):
+        raise click.UsageError("--bucket makes no report: give --format and --report to merge")
+    names = ("stream", "columns", "memory", "trusts_digests")
+    reading = Reading(**{name: options.pop(name) for name in names})
+    contract = contract.with_terms(default="relative", waived=sorted(waived))
+    question = verification.Question(ledger, reading, contract, **options)
+    if bucket is not None and output is not None:
+        return _count(question, bucket, output, waived)
+    with progress() as told:
+        report = verification.verified(question, told)
+    return tell_exposure(report, form, reports)
+
+
+def _count(
+    question: "Question", bucket: tuple[int, int], output: Path, waived: frozenset[str]
+) -> int:
+    """Write the piece of one bucket."""
+    from ledger_audit import verification
+    from ledger_audit.ledger.buckets import Bucket
+    from ledger_audit.ledger.pieces import write_piece
+    from ledger_audit.printable import printable
+
+    with progress() as told:
+        head, tables = verification.count_bucket(question, Bucket(*bucket), told)
+    write_piece(output, {**head, "waived": sorted(waived)}, tables)
+    own, every = int(tables["used"]["records"].sum()), tables["records"].item()
+    say(
+        f"Counted {own:,} of {every:,} records: bucket {bucket[0]} of {bucket[1]}, in "
+        f"{printable(str(output))}\n"
+    )
+    return 0
+
+
+def tell_exposure(report: "Exposure", form: str, reports: Reports) -> int:
+    """Write what was found of a whole run in every form asked for; give the exit code."""
     from ledger_audit.redaction import redact_exposure
     from ledger_audit.report import PAPER
     from ledger_audit.report.exposure import to_terminal
     from ledger_audit.report.exposure_json import to_json
-    from ledger_audit.verification import verify as run
 
-    names = ("stream", "columns", "memory", "trusts_digests")
-    reading = Reading(**{name: options.pop(name) for name in names})
-    contract = contract.with_terms(default="relative", waived=sorted(waived))
-    with progress() as told:
-        report = run(ledger, reading, contract, **options, tell=told)
     salt = salt_in_use()
     report = report if salt is None else redact_exposure(report, salt)
     for kind, path in reports:

@@ -36,8 +36,8 @@ class Met:
 
     samples: int
     """Listed ones that were used."""
-    missing: tuple[str, ...]
-    """The first by their ids that were not."""
+    missing: pl.Series
+    """The first by their ids that were not, in this order."""
 
 
 class Seen(Protocol):
@@ -91,7 +91,7 @@ class Bytes:
 
     def again(self) -> "Bytes":
         """Give what tells the samples that are used more than once from the others."""
-        bounds = self._low, self._low + self._size - 1
+        bounds = self._low, self._high
         return Bytes(bounds, 2 * self._allowed, first=self)
 
     def suspects(self, records: int, most: int) -> Iterator[pl.Expr]:
@@ -115,10 +115,24 @@ class Bytes:
             is_used[:] = False
         return _met(listed, is_used, most)
 
+    def among(self, asked: pl.DataFrame) -> pl.DataFrame:
+        """Keep of some samples (source, epoch, sample_id) those that their pass used."""
+        found = [asked.clear()]
+        for (source, epoch), rows in asked.partition_by("source", "epoch", as_dict=True).items():
+            used = self._used.get((source, epoch))
+            if used is not None:
+                within = rows.filter(pl.col(SAMPLE_ID).is_between(self._low, self._high))
+                found.append(within.filter(used[within[SAMPLE_ID].to_numpy() - self._low]))
+        return pl.concat(found)
+
     def close(self) -> None:
         """Let go of what was kept."""
         self._used.clear()
         self._twice.clear()
+
+    @property
+    def _high(self) -> int:
+        return self._low + self._size - 1
 
     @property
     def _distinct(self) -> int:
@@ -174,17 +188,26 @@ class Hashes:
         """Compare the uses of a pass with a list of ids."""
         source, epoch = pl.lit(of[0], pl.String), pl.lit(of[1], pl.Int32)
         rows = listed.rename(SAMPLE_ID).to_frame().with_columns(source=source, epoch=epoch)
-        keys = rows.select(self.key).to_series().to_numpy()
-        is_used = np.zeros(len(keys), np.bool_)
-        of_bucket = self._keys.bucket_of(keys)
-        for bucket, used in enumerate(self._keys.ordered()):
-            own = np.flatnonzero(of_bucket == bucket)
-            is_used[own] = among(keys[own], used)
-        return _met(listed, is_used, most)
+        return _met(listed, self._are_used(rows), most)
+
+    def among(self, asked: pl.DataFrame) -> pl.DataFrame:
+        """Keep of some samples (source, epoch, sample_id) those that their pass used."""
+        return asked.filter(self._are_used(asked))
 
     def close(self) -> None:
         """Remove what lies on disk."""
         self._open.close()
+
+    def _are_used(self, rows: pl.DataFrame) -> NDArray[np.bool_]:
+        keys = rows.select(self.key).to_series().to_numpy()
+        are_used = np.zeros(len(keys), np.bool_)
+        if not len(keys):
+            return are_used
+        of_bucket = self._keys.bucket_of(keys)
+        for bucket, used in enumerate(self._keys.ordered()):
+            own = np.flatnonzero(of_bucket == bucket)
+            are_used[own] = among(keys[own], used)
+        return are_used
 
 
 class Unnoted:
@@ -232,7 +255,7 @@ def seen(bounds: tuple[int, int] | None, rows: int, memory: int) -> Bytes | Hash
 
 def _met(listed: pl.Series, is_used: NDArray[np.bool_], most: int) -> Met:
     missing = listed.filter(pl.Series(~is_used)).bottom_k(most).sort()
-    return Met(int(is_used.sum()), tuple(str(one) for one in missing.to_list()))
+    return Met(int(is_used.sum()), missing)
 
 
 def _chunks(

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
+from ledger_audit.ledger.buckets import Bucket
 from ledger_audit.ledger.extents import used
 from ledger_audit.ledger.parts import Part
 from ledger_audit.ledger.queries import batches, collect
@@ -43,9 +44,11 @@ class Scan:
 
 @dataclass(frozen=True)
 class Whole:
-    """All used records of the stream of one ledger."""
+    """All used records of the stream of one ledger, or those of one share of its samples."""
 
     ledger: Ledger
+    bucket: Bucket | None = None
+    """Whose samples are asked for; null: all."""
 
     def each(self, scan: Scan, columns: Sequence[pl.Expr], work: Work) -> None:
         """
@@ -61,7 +64,7 @@ class Whole:
         Raises:
             UnreadableError: a file cannot be read, or a record has no id.
         """
-        conditions = [*used(self.ledger.stream), scan.where]
+        conditions = [*used(self.ledger.stream), *self._where(scan)]
 
         def one(frame: pl.LazyFrame) -> None:
             rows = frame.filter(*conditions).select(columns)
@@ -83,12 +86,12 @@ class Whole:
     def records(self, scan: Scan, where: pl.Expr) -> pl.DataFrame:
         """Give the used records of some steps that fulfil a condition, as `Ledger.lookup` does."""
         rows = self.ledger.scanned(scan.attempt, scan.first, scan.last)
-        return self.ledger.found(rows.filter(scan.where, where))
+        return self.ledger.found(rows.filter(*self._where(scan), where))
 
     def sums(self, scan: Scan) -> pl.DataFrame:
         """Add up some steps: source, epoch, records, tokens (of those with spans), spans."""
         span = pl.col("token_end") - pl.col("token_start")
-        rows = self.ledger.scanned_used(scan.attempt, scan.first, scan.last).filter(scan.where)
+        rows = self._rows(scan)
         # two files may hold the same rows
         rows = rows.select("source", "epoch", SAMPLE_ID, *_PLACE, "token_start", "token_end")
         summed = (
@@ -104,15 +107,25 @@ class Whole:
 
     def ids(self, scan: Scan) -> pl.DataFrame:
         """Give what some steps used: source, epoch and sample_id, each once."""
+        ids = self._rows(scan).select("source", "epoch", SAMPLE_ID).unique()
+        return collect(ids, self.ledger.name, streams=True)
+
+    def sizes(self, scan: Scan) -> pl.DataFrame:
+        """
+        Count all used records of some steps, whoever asks for their samples.
+
+        Returns:
+            rank, step, source, epoch, n.
+        """
         rows = self.ledger.scanned_used(scan.attempt, scan.first, scan.last).filter(scan.where)
-        return collect(
-            rows.select("source", "epoch", SAMPLE_ID).unique(), self.ledger.name, streams=True
+        counted = rows.group_by("rank", "step", "source", "epoch").agg(
+            pl.len().cast(pl.Int64).alias("n")
         )
+        return collect(counted, self.ledger.name, streams=True)
 
     def lowest(self, scan: Scan, where: pl.Expr, most: int) -> pl.Series:
         """Give the lowest ids of the used records of some steps that fulfil a condition."""
-        rows = self.ledger.scanned_used(scan.attempt, scan.first, scan.last)
-        ids = rows.filter(scan.where, where).select(pl.col(SAMPLE_ID)).unique()
+        ids = self._rows(scan).filter(where).select(pl.col(SAMPLE_ID)).unique()
         return collect(ids.bottom_k(most, by=SAMPLE_ID), self.ledger.name, streams=True)[SAMPLE_ID]
 
     def times(self, attempt: str, step: int | None) -> pl.DataFrame:
@@ -162,6 +175,13 @@ class Whole:
             for part in parts
             if part.groups is not None
         )
+
+    def _rows(self, scan: Scan) -> pl.LazyFrame:
+        rows = self.ledger.scanned_used(scan.attempt, scan.first, scan.last)
+        return rows.filter(*self._where(scan))
+
+    def _where(self, scan: Scan) -> list[pl.Expr]:
+        return [scan.where] if self.bucket is None else [scan.where, self.bucket.holds]
 
     def _bounds(self, part: Part, column: str) -> tuple[int, int] | None:
         if part.groups is not None:

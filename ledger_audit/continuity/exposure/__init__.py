@@ -5,13 +5,13 @@ Nothing is compared with another stream here: what is missing is known only of a
 and whose samples are counted or listed, or of places that the stream numbers.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from ledger_audit.continuity.contract import Contract
 from ledger_audit.continuity.exposure.by_digests import passes_by_digest
-from ledger_audit.continuity.exposure.counting import Asked, count
+from ledger_audit.continuity.exposure.counting import Asked, Counted, count
 from ledger_audit.continuity.exposure.generations import Doubt, generations_of
 from ledger_audit.continuity.exposure.judging import (
     Whole,
@@ -24,12 +24,21 @@ from ledger_audit.continuity.exposure.judging import (
 from ledger_audit.continuity.exposure.labels import mislabelled
 from ledger_audit.continuity.exposure.library import Library
 from ledger_audit.continuity.exposure.losses import losses_of, shares_of, survival_of, unused_of
+from ledger_audit.continuity.exposure.pieces import (
+    Piece,
+    counted_piece,
+    nothing_to_count,
+    put_together,
+)
 from ledger_audit.continuity.exposure.places import holes_of
 from ledger_audit.continuity.exposure.promised import Promised
 from ledger_audit.continuity.exposure.repeats import repeats_of
-from ledger_audit.continuity.exposure.strangers import with_strangers
+from ledger_audit.continuity.exposure.summary import Summary, summarise
 from ledger_audit.model import Clause, Limit, Verdict
 from ledger_audit.model.exposure import Exposure, Generation
+
+Told = tuple[dict[str, Any], dict[str, Any]]
+"""The inputs and the options, for the report."""
 
 
 def judge(
@@ -38,7 +47,8 @@ def judge(
     contract: Contract,
     memory: int,
     tell: Callable[[str], None],
-    told: tuple[dict[str, Any], dict[str, Any]],
+    told: Told,
+    pieces: Sequence[Piece] | None = None,
 ) -> Exposure:
     """
     Judge a whole run.
@@ -50,42 +60,85 @@ def judge(
         memory: bytes that may be used for counting; the answer does not depend on it.
         tell: takes a few words on what is being done.
         told: the inputs and the options, for the report.
+        pieces: what others have counted, each of its own samples; null: nothing is counted yet.
     """
-    if promised.manifest is not None and (promised.trusts_digests or library.put_away()):
-        tell("adding up digests")
-        passes = passes_by_digest(library, promised.manifest)
-        if passes is not None:
-            limits = contract.waive(limits_of_digests(library, passes))
-            return _concluded(told, passes, clauses_of_digests(limits), limits, contract)
-    overlap = 1 if contract.token_overlap is None else contract.token_overlap
+    passes = _by_digest(library, promised, tell)
+    if passes is not None:
+        limits = contract.waive(limits_of_digests(library, passes))
+        return _concluded(told, passes, clauses_of_digests(limits), limits, contract)
+    asked = Asked(memory, trusts_digests=promised.trusts_digests)
+    if pieces is not None:
+        tell("adding up")
+        counted, summary = put_together(library, pieces, asked)
+        return _judged(library, counted, summary, promised, contract, told)
     tell("counting what was used")
-    counted = count(library, Asked(memory, trusts_digests=promised.trusts_digests))
+    counted = count(library, asked)
     try:
         tell("looking at what was used more than once")
-        again = repeats_of(library, counted, contract.repeats, overlap, memory)
-        unseen = unseen_limits(library, counted)
-        doubt = Doubt(mislabelled(library, counted), is_complete=not unseen)
-        found = generations_of(library, counted, again, promised, contract, doubt)
-        found = with_strangers(library, counted, promised, found)
+        again = repeats_of(library, counted, contract.repeats, _overlap(contract), memory)
         tell("looking at what changed no weights")
-        holes = holes_of(library, counted, found)
-        whole = Whole(found, holes, counted, library, doubt, unseen)
-        limits = contract.waive(limits_of(whole))
-        clauses = clauses_of(whole, limits, contract, has_list=promised.manifest is not None)
-        return replace(
-            _concluded(told, found, clauses, limits, contract),
-            holes=whole.holes,
-            shares=shares_of(library, counted),
-            unused=unused_of(library, counted),
-            survival=survival_of(library, counted),
-            losses=losses_of(library, counted),
-        )
+        summary = summarise(library, counted, promised, again)
     finally:
         counted.seen.close()
+    return _judged(library, counted, summary, promised, contract, told)
+
+
+def piece(
+    library: Library,
+    promised: Promised,
+    contract: Contract,
+    memory: int,
+    tell: Callable[[str], None],
+) -> Piece:
+    """Count what the samples that a library answers for came to; arguments as of `judge`."""
+    if _by_digest(library, promised, tell) is not None:
+        return nothing_to_count(library)
+    tell("counting what was used")
+    asked = Asked(memory, trusts_digests=promised.trusts_digests)
+    return counted_piece(library, promised, asked, contract.repeats, _overlap(contract))
+
+
+def _by_digest(
+    library: Library, promised: Promised, tell: Callable[[str], None]
+) -> tuple[Generation, ...] | None:
+    """Give the passes if digests prove them; null: the records are to be counted."""
+    if promised.manifest is None or not (promised.trusts_digests or library.put_away()):
+        return None
+    tell("adding up digests")
+    return passes_by_digest(library, promised.manifest)
+
+
+def _overlap(contract: Contract) -> int:
+    return 1 if contract.token_overlap is None else contract.token_overlap
+
+
+def _judged(
+    library: Library,
+    counted: Counted,
+    summary: Summary,
+    promised: Promised,
+    contract: Contract,
+    told: Told,
+) -> Exposure:
+    """Judge what was counted."""
+    unseen = unseen_limits(library, counted)
+    doubt = Doubt(mislabelled(library, counted), is_complete=not unseen)
+    found = generations_of(library, counted, summary, promised, contract, doubt)
+    whole = Whole(found, holes_of(library, counted, found), counted, library, doubt, unseen)
+    limits = contract.waive(limits_of(whole))
+    clauses = clauses_of(whole, limits, contract, has_list=promised.manifest is not None)
+    return replace(
+        _concluded(told, found, clauses, limits, contract),
+        holes=whole.holes,
+        shares=shares_of(library, counted),
+        unused=unused_of(summary),
+        survival=survival_of(library, counted),
+        losses=losses_of(library, summary),
+    )
 
 
 def _concluded(
-    told: tuple[dict[str, Any], dict[str, Any]],
+    told: Told,
     generations: tuple[Generation, ...],
     clauses: tuple[Clause, ...],
     limits: tuple[Limit, ...],

@@ -1,6 +1,6 @@
 """Lets every record of the newest weights pass by once, and finds out what each pass came to."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import polars as pl
@@ -86,14 +86,19 @@ class Asked:
         return self.hashing != "quick"
 
 
-def count(library: Library, asked: Asked) -> Counted:
-    """Count what the newest weights used."""
+def all_legs(library: Library) -> list[Leg]:
+    """Give the stretches of all attempts of the lineage, as far as events tell what is odd."""
     chain = library.archive.source.lineage.chain
-    legs = [leg for place in range(len(chain)) for leg in legs_of(library, place)]
+    return [leg for place in range(len(chain)) for leg in legs_of(library, place)]
+
+
+def count(library: Library, asked: Asked, legs: Sequence[Leg] | None = None) -> Counted:
+    """Count what the newest weights used; `legs`: what was found out of the steps before."""
+    legs = all_legs(library) if legs is None else legs
     for may_be_direct in (True, False):
         seen = _begun(library, asked, may_be_direct)
         try:
-            return _counted(library, seen, legs, asked, may_be_direct=may_be_direct)
+            return _counted(library, seen, [*legs], asked, may_be_direct=may_be_direct)
         except TooLargeError:
             seen.close()
     raise AssertionError("keys need no more memory than there is")
@@ -208,7 +213,7 @@ def found(library: Library, counted: Counted, where: pl.Expr) -> pl.DataFrame:
     for leg in counted.legs:
         rows = [library.find(leg.plain, where)]
         rows += [
-            committed_of(leg, one).filter(where).select(rows[0].columns)
+            library.own(committed_of(leg, one)).filter(where).select(rows[0].columns)
             for one in looked_at(library, leg)
         ]
         place = pl.lit(leg.place, pl.Int64).alias("place")

@@ -19,7 +19,7 @@ from ledger_audit.continuity.exposure.promised import (
     logged_size,
     size_of,
 )
-from ledger_audit.continuity.exposure.repeats import Again
+from ledger_audit.continuity.exposure.summary import Summary
 from ledger_audit.continuity.findings import MAX_EXAMPLES, MAX_RUNS
 from ledger_audit.continuity.frames import SEQUENCE, Side
 from ledger_audit.continuity.repeats import times
@@ -44,7 +44,7 @@ class Doubt:
 def generations_of(
     library: Library,
     counted: Counted,
-    again: Again,
+    summary: Summary,
     promised: Promised,
     contract: Contract,
     doubt: Doubt,
@@ -67,7 +67,7 @@ def generations_of(
     check_sources(promised, rows)
     found = tuple(
         _Looked(
-            library, counted, again, promised, contract, rows, row, is_packed, doubt
+            library, counted, summary, promised, contract, rows, row, is_packed, doubt
         ).generation()
         for row in (rows if doubt.places else _with_gaps(rows))
     )
@@ -120,7 +120,7 @@ class _Looked:
 
     library: Library
     counted: Counted
-    again: Again
+    summary: Summary
     promised: Promised
     contract: Contract
     rows: Sequence[Mapping[str, Any]]
@@ -137,12 +137,12 @@ class _Looked:
         is_only = len({one["source"] for one in self.rows}) == 1
         logged = None if self.is_packed else logged_size(chain)
         size, size_from = size_of(self.promised, row["source"], listed, only=is_only, logged=logged)
-        several = self._own(self.again.several)
+        several = self._own(self.summary.again.several)
         twice = several.row(0, named=True) if several.height else None
         samples = row["records"] - (twice["records"] - twice["samples"] if twice else 0)
         exposures = self._exposures(samples)
-        met = None if listed is None else self.counted.seen.met(self._key, listed, MAX_EXAMPLES)
-        strangers = 0 if met is None else samples - met.samples
+        met = None if listed is None else self.summary.beside(self._key, listed)
+        strangers = 0 if met is None else samples - met[0]
         most = times(self.contract.repeats, row["source"])
         reached = sum(min(uses, most) * count for uses, count in exposures) - strangers
         missing = None if size is None else max(0, size * most - reached)
@@ -176,8 +176,8 @@ class _Looked:
             doubted=doubted,
             unlisted=None if met is None else strangers,
             repeats=repeats,
-            missing_examples=() if met is None or not is_over else met.missing,
-            unlisted_examples=(),
+            missing_examples=() if met is None or not is_over else met[1],
+            unlisted_examples=self.summary.strangers(self._key) if strangers else (),
             by_digest=False,
         )
 
@@ -204,7 +204,7 @@ class _Looked:
     def _voided(self) -> int:
         """Count the samples of this pass that void tries alone used: they are no skip."""
         ids = self._own(self.counted.void)["sample_id"]
-        return len(ids) - self.counted.seen.met(self._key, ids, 0).samples if len(ids) else 0
+        return len(ids) - self.summary.used_among(self._key, ids)
 
     @property
     def _left_out(self) -> int:
@@ -216,13 +216,13 @@ class _Looked:
         ]
         named = named_ids(chain, source, self.row["last_step"])
         ids = pl.Series(named).cast(self.library.id_type, strict=False).drop_nulls().unique()
-        unused = len(ids) - self.counted.seen.met(self._key, ids, 0).samples if len(ids) else 0
+        unused = len(ids) - self.summary.used_among(self._key, ids)
         own = self.row["first_step"], self.row["last_step"]
         return unused + skipped_places(chain, source, own, spans)
 
     def _exposures(self, samples: int) -> tuple[tuple[int, int], ...]:
         counts: dict[int, int] = {}
-        for uses, count in self._own(self.again.uses).select("uses", "samples").iter_rows():
+        for uses, count in self._own(self.summary.again.uses).select("uses", "samples").iter_rows():
             counts[uses] = count
         once = samples - sum(counts.values())
         if once:
@@ -232,14 +232,14 @@ class _Looked:
     def _tokens(self, twice: Mapping[str, Any] | None) -> Tokens | None:
         if not self.row["spans"]:
             return None
-        own = self._own(self.again.tokens)
+        own = self._own(self.summary.again.tokens)
         told = own.row(0, named=True) if own.height else dict.fromkeys(own.columns, 0)
         inner = self.row["inner"] - (twice["inner"] if twice else 0)
         return Tokens(told["again"], told["between"], told["late"] + inner)
 
     def _repeats(self, size: int | None, *, is_over: bool) -> Iterator[Repeats]:
         """Give the repeats of the pass, run by run of steps, each explained if it can be."""
-        extra = self._own(self.again.extra)
+        extra = self._own(self.summary.again.extra)
         if extra.is_empty():
             return
         kinds = self._kinds(extra, size, is_over=is_over)
@@ -331,7 +331,7 @@ class _Looked:
         """Its source repeated samples, beyond padding, before anything was resumed."""
         if len(self.library.archive.source.lineage.chain) < 2:
             return False
-        extra = self.again.extra.filter(
+        extra = self.summary.again.extra.filter(
             pl.col("source").eq_missing(pl.lit(self.row["source"], pl.String)),
             pl.col("place") == 0,
         )

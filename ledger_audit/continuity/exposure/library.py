@@ -1,7 +1,7 @@
 """What is asked of a ledger to see how often each sample was used; reading is handed in."""
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 import polars as pl
@@ -32,8 +32,8 @@ class Met(Protocol):
         """Listed ones that were used."""
 
     @property
-    def missing(self) -> tuple[str, ...]:
-        """The first by their ids that were not."""
+    def missing(self) -> pl.Series:
+        """The first by their ids that were not, in this order."""
 
 
 class Seen(Protocol):
@@ -50,6 +50,9 @@ class Seen(Protocol):
 
     def met(self, of: Pass, listed: pl.Series, most: int) -> Met:
         """Compare the uses of a pass with a list of ids, each once; `most` examples."""
+
+    def among(self, asked: pl.DataFrame) -> pl.DataFrame:
+        """Keep of some samples (source, epoch, sample_id) those that their pass used."""
 
     def close(self) -> None:
         """Let go of what was kept."""
@@ -91,9 +94,17 @@ class Look(Protocol):
         """Note the uses of some steps, and of SAMPLES that are handed in; null: hash none."""
 
 
+def _all(rows: pl.DataFrame) -> pl.DataFrame:
+    return rows
+
+
 @dataclass(frozen=True)
 class Library:
-    """One ledger, of which all records can pass by."""
+    """
+    One ledger, of which all records can pass by, or those of some samples.
+
+    What is answered of some samples alone adds up to what is answered of all.
+    """
 
     archive: Archive
     id_type: pl.DataType
@@ -121,3 +132,7 @@ class Library:
     Attempt, a step (null: none) → rank, since_ns (of its commit of the step; else of its start),
     until_ns (of the last thing that it logged).
     """
+    sizes: Callable[[Steps], pl.DataFrame]
+    """Steps → rank, step, source, epoch, n: all records, also of samples that are not its own."""
+    own: Callable[[pl.DataFrame], pl.DataFrame] = field(default=_all)
+    """Rows with `sample_id` → those of the samples that are answered for."""

@@ -5,7 +5,7 @@ A sample without spans is used again by every record of a pass beyond the promis
 by every record of which more tokens than neighbours may share had been used so often.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import polars as pl
@@ -123,8 +123,14 @@ def repeats_of(
         _part(found(library, counted, where), repeats, overlap)
         for where in seen.suspects(counted.records, max(FEWEST, memory // BYTES))
     ]
+    return together(none, parts)
+
+
+def together(none: Again, parts: Iterable[Again]) -> Again:
+    """Add up what was found of different samples, and nothing."""
+    every = [none, *parts]
     extra, uses, several, tokens = (
-        pl.concat([getattr(none, name), *(getattr(part, name) for part in parts)])
+        pl.concat([getattr(part, name) for part in every])
         for name in ("extra", "uses", "several", "tokens")
     )
     uses = uses.group_by(*PASS, "uses").agg(pl.col("samples").sum())
