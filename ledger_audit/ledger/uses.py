@@ -233,6 +233,10 @@ class Unnoted:
         """Know of none that it was used."""
         return _met(listed, np.zeros(len(listed), np.bool_), most)
 
+    def among(self, asked: pl.DataFrame) -> pl.DataFrame:
+        """Know of none that their pass used it."""
+        return asked.clear()
+
     def close(self) -> None:
         """Hold nothing."""
 

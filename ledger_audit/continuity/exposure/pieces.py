@@ -12,7 +12,15 @@ import polars as pl
 
 from ledger_audit.continuity.exposure.counting import USED, Asked, Counted, all_legs, count
 from ledger_audit.continuity.exposure.legs import Leg, committed_of, looked_at, surplus
-from ledger_audit.continuity.exposure.library import PASS, Library, Looked, Met, Pass, Seen, Steps
+from ledger_audit.continuity.exposure.library import (
+    PASS,
+    Hashing,
+    Library,
+    Looked,
+    Pass,
+    Seen,
+    Steps,
+)
 from ledger_audit.continuity.exposure.promised import Promised
 from ledger_audit.continuity.exposure.repeats import (
     EXTRA,
@@ -176,31 +184,9 @@ def put_together(
         leg.with_odd(odd[(nth,)]["step"]) if (nth,) in odd else leg for nth, leg in enumerate(legs)
     ]
     answers = _Answers(tuple(legs), sums.sort("leg", "step", "rank"), used)
-    from_pieces = replace(library, look=answers.look, begin=lambda *_: _Nobody())
-    counted = count(from_pieces, asked, legs)
+    from_pieces = replace(library, look=answers.look)
+    counted = count(from_pieces, replace(asked, notes=False), legs)
     return counted, added([one.summary for one in pieces], nothing(library.id_type))
-
-
-class _Nobody:
-    """Stands for what has seen the uses: its answers are in the pieces."""
-
-    def is_clean(self, records: int) -> bool:
-        raise NotImplementedError
-
-    def again(self) -> None:
-        raise NotImplementedError
-
-    def suspects(self, records: int, most: int) -> Iterator[pl.Expr]:
-        raise NotImplementedError
-
-    def met(self, of: Pass, listed: pl.Series, most: int) -> Met:
-        raise NotImplementedError
-
-    def among(self, asked: pl.DataFrame) -> pl.DataFrame:
-        raise NotImplementedError
-
-    def close(self) -> None:
-        """Keep nothing."""
 
 
 @dataclass(frozen=True)
@@ -218,8 +204,7 @@ class _Answers:
         seen: Seen,  # noqa: ARG002
         steps: Steps,
         rows: Iterable[pl.DataFrame],
-        *,
-        hashes: bool,  # noqa: ARG002
+        hashing: Hashing | None,  # noqa: ARG002
     ) -> Looked:
         """Give what was counted; the odd steps pass by, as what they tell is told on the way."""
         for _ in rows:
