@@ -39,7 +39,7 @@ COMMANDS = {
 OCCASIONS = {
     "Minutes after a resume": ("diff", "checkpoints", "plan", "show", "explain"),
     "In continuous integration": ("gate", "reference"),
-    "In a post-mortem": ("postmortem", "verify"),
+    "In a post-mortem": ("postmortem", "verify", "merge"),
     "Before anything fails": ("demo", "preflight", "selftest", "init"),
     "To make and keep ledgers": ("convert", "seal"),
 }
