@@ -2,13 +2,17 @@
 
 import json
 from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ledger_audit import audit, sources
+from ledger_audit.continuity import gating, nearby
 from ledger_audit.continuity.contract import GATE, Contract
+from ledger_audit.errors import UsageError
+from ledger_audit.model import Reading, Report
 from ledger_audit.report.json_v1 import to_json
 
 
@@ -26,6 +30,26 @@ def judged(
         reading = audit.Reading(full=True, **(how if rows == 0 else {}))
         reports.append(json.loads(to_json(audit.gate([control], [ours], reading, contract))))
     return reports[0], reports[1]
+
+
+def judged_nearby(
+    control: Path, ours: Path, monkeypatch: pytest.MonkeyPatch, reading: Reading
+) -> Report | None:
+    """Give the report of a machine that does not hold all records; null: it gives none."""
+    opened = sources.open_pair
+
+    def larger(*asked: Any) -> list[sources.Opened]:
+        return [replace(one, rows=101, most=100) for one in opened(*asked)]
+
+    with monkeypatch.context() as patched:
+        patched.setattr(sources, "ROWS", 0)
+        patched.setattr(sources, "open_pair", larger)
+        patched.setattr(gating, "_ways", lambda _: [])
+        patched.setattr(nearby, "Reading", lambda: reading)
+        try:
+            return audit.gate([control], [ours])
+        except UsageError:
+            return None
 
 
 def bare(report: dict[str, Any]) -> dict[str, Any]:

@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gated import bare, is_settled, judged
+from gated import bare, is_settled, judged, judged_nearby
 from tiny import Line, attempt, write
 
 from ledger_audit.continuity import opening
+from ledger_audit.model import Reading
 
 STEPS, RANKS, ROWS = 40, 2, 2
 BATCH = RANKS * ROWS
@@ -125,5 +126,8 @@ def test_what_is_opened_tells_what_all_records_tell(
         full, opened = judged(control, run, monkeypatch)
 
         assert bare(opened) == bare(full), f"{fault}, run {number}"
+        near = judged_nearby(control, run, monkeypatch, Reading(before=3, after=3))
+        if near is not None and near.verdict == "broken":
+            assert full["verdict"] == "broken", f"{fault}, run {number}"
         if number == 0:
             assert is_settled(opened), fault

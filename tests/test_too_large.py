@@ -8,6 +8,7 @@ import pytest
 from auditing import age
 from conftest import FIXTURES
 from emitting import emit_ledger
+from gated import judged_nearby
 from running import ledger_audit
 from tiny import attempt, dealt
 
@@ -21,6 +22,11 @@ RUNS = [
     folder / "run"
     for folder in sorted([*FIXTURES.glob("zoo/*"), *sorted(FIXTURES.glob("cases/*"))[::6]])
     if (folder / "run").is_dir()
+]
+PAIRS = [
+    folder
+    for folder in sorted([*FIXTURES.glob("zoo/*"), *FIXTURES.glob("traps/*")])
+    if (folder / "control").is_dir() and (folder / "run").is_dir()
 ]
 
 
@@ -98,7 +104,7 @@ def test_what_is_asked_for_and_does_not_fit_is_refused(tmp_path: Path) -> None:
         audit.diff([root], Reading(full=True))
     assert "without --full" in refused.value.hint
     with pytest.raises(UsageError, match="all 704 records"):
-        audit.gate([root], [root])
+        audit.gate([root], [root])  # they do not differ, and are too few to be summed up
 
 
 def test_the_machine_tells_what_it_has() -> None:
@@ -109,3 +115,28 @@ def test_the_machine_tells_what_it_has() -> None:
         "assert machine.memory() == before // 2; assert before > 1 << 28"
     )
     subprocess.run([sys.executable, "-c", said], check=True)
+
+
+@pytest.mark.parametrize("folder", PAIRS, ids=lambda folder: folder.name)
+def test_what_a_control_shows_near_the_first_difference_holds(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a run beside its control, what is broken around the first difference is broken by all."""
+    control, run = folder / "control", folder / "run"
+    whole = audit.gate([control], [run])
+
+    near = judged_nearby(control, run, monkeypatch, NARROW)
+
+    assert whole.stream is not None
+    if near is None:
+        assert whole.stream.first_divergence is None
+        return
+    assert near.stream is not None
+    assert near.verdict == (Verdict.BROKEN if whole.verdict == Verdict.BROKEN else Verdict.UNPROVEN)
+    if near.verdict == Verdict.BROKEN:
+        assert near.stream.first_divergence == whole.stream.first_divergence
+    for part, full in zip(
+        [near.stream, *near.resumes], [whole.stream, *whole.resumes], strict=True
+    ):
+        assert part.verdict != Verdict.CONTINUOUS
+        assert part.verdict != Verdict.BROKEN or full.verdict == Verdict.BROKEN

@@ -58,8 +58,8 @@ def classify(facts: Facts, contract: Contract, *, knows_passes: bool = True) -> 
     Args:
         facts: what is known of the records.
         contract: what the stream promises.
-        knows_passes: all records of the passes were looked at; else a repeat is one only where
-            the reference says what was to come instead.
+        knows_passes: all records of the passes were looked at; else only whole steps of repeats
+            are known for some, where the reference says what was to come instead.
     """
     resumed = _resumed(facts, contract, knows_passes=knows_passes)
     expected = _expected(facts, contract.order or "relative", is_drawn=contract.draws_anew)
@@ -91,8 +91,11 @@ def _resumed(facts: Facts, contract: Contract, *, knows_passes: bool) -> pl.Data
     rows = facts.resumed.filter(~pl.col("beyond"))
     matched = pl.col("ref").is_not_null()
     repeat = pl.col("consumed") | pl.col("used_before") | pl.col("in_reference")
-    of_pass = pl.col("pass_known") & ~_may_be_designed(facts) & pl.lit(knows_passes)
-    proven = pl.col("covered") | of_pass
+    proven = pl.col("covered") | (pl.col("pass_known") & ~_may_be_designed(facts))
+    if (
+        not knows_passes
+    ):  # any step may be the last of its pass: what is padded has some that is new
+        proven = pl.col("covered") & (repeat | ~IS_USED).all().over("step")
     branches = [
         (~IS_USED, Resumed.VOID),
         (matched & (pl.col("ref_step") == pl.col("step")), Resumed.IN_PLACE),

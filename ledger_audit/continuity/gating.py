@@ -21,8 +21,9 @@ from ledger_audit.continuity.judging import (
     judge_windows,
     whole_windows,
 )
+from ledger_audit.continuity.nearby import judge_nearby
 from ledger_audit.continuity.resume import audit_resume
-from ledger_audit.continuity.settling import Both, Settled, settle
+from ledger_audit.continuity.settling import Both, Settled, first_unlike, settle
 from ledger_audit.continuity.sufficiency import has_lone, is_enough
 from ledger_audit.continuity.terms import asked_of
 from ledger_audit.continuity.weights import going_on, held_by
@@ -66,7 +67,12 @@ def judge_by_control(
             found = gate.judged(indices)
             if found is not None:
                 return found
-    check_held(control, run)
+    rows = control.rows + run.rows
+    if both is not None and run.most is not None and rows > run.most:
+        first = first_unlike(both)
+        if first is not None:
+            return judge_nearby(control, run, first, indices, contract, forbidden)
+    check_held(rows, run.most)
     found = _Gate(control, run, contract, forbidden, None).judged(indices)
     assert found is not None, "with all records there is nothing left to look at"
     return found

@@ -31,6 +31,7 @@ def judge(
     reading: Reading,
     forbidden: Found | None = None,
     expected: Expectation | None = None,
+    too_large: int | None = None,
 ) -> Resume:
     """
     Judge the resume of attempt `index` by an expected stream, or by its rolled-back window.
@@ -43,6 +44,8 @@ def judge(
         forbidden: what was found in the lineage of what the contract forbids.
         expected: what the run is to follow; null, or where it did not before: the rolled-back
             window is the reference.
+        too_large: records that were all to be looked at, and that memory does not hold; null:
+            this is found out here.
 
     Raises:
         UsageError: everything is to be read, and memory does not hold it.
@@ -51,22 +54,26 @@ def judge(
     is_whole = reading.full or contract.draws_anew
     last = None if is_whole else (source.lineage.chain[index].resumed_at or 0) + reading.after
     beside = look_beside(source, index, contract, forbidden, last)
-    around = Circumstances(has_commits=source.has_commits, awaited=reading.awaited, beside=beside)
+    around = Circumstances(
+        has_commits=source.has_commits,
+        awaited=reading.awaited,
+        beside=beside,
+        too_large=too_large,
+    )
     if not is_whole:
         return _judge_narrowly(source, index, contract, reading, around, expected)
-    check_held(source)
+    check_held(source.rows, source.most)
     return _judge_whole(source, index, contract, reading, around, expected)
 
 
-def check_held(*sources: Source) -> None:
+def check_held(rows: int, most: int | None) -> None:
     """
     Refuse to look at more records at once than memory holds.
 
     Raises:
         UsageError: it does not hold them.
     """
-    rows = sum(one.rows for one in sources)
-    if any(one.most is not None and rows > one.most for one in sources):
+    if most is not None and rows > most:
         raise UsageError(
             f"all {rows:,} records would have to be held at once, which needs some "
             f"{-(-rows * RECORD >> 30)} GiB of memory: more than there is",
@@ -148,9 +155,9 @@ def _judge_narrowly(
     wider = _looked_up(windows, source, index, audited, expected, first=first, last=last)
     if wider is not windows:
         audited = audit_windows(wider, source, index, contract, narrow)
-    if audited.needs_more and not source.is_too_large:
-        return _judge_whole(source, index, contract, reading, around, expected)
-    if audited.needs_more:
+    if audited.needs_more and around.too_large is None:
+        if not source.is_too_large:
+            return _judge_whole(source, index, contract, reading, around, expected)
         narrow = replace(narrow, too_large=source.rows)
         audited = audit_windows(wider, source, index, contract, narrow)
     return replace(audited.told(), read_steps=(max(0, first), last))

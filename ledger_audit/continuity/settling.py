@@ -92,6 +92,28 @@ def settle(both: Both, control: Source, run: Source, contract: Contract) -> Sett
     return Settled(*sources, steps, ours.columns, ours.has_positions or theirs.has_positions)
 
 
+def first_unlike(both: Both) -> int | None:
+    """Give the first step that two ledgers did not consume alike, by whatever ranks; null: none."""
+    if both.trusts_digests:
+        sides = [_told(one).with_columns(mixed="digest") for one in (both.control, both.run)]
+    else:
+        asked = Asked(both.memory, hashing="quick", notes=False)
+        sides = [pl.concat(count(one, asked).counts) for one in (both.control, both.run)]
+    theirs, ours = (
+        side.group_by("step").agg(pl.col("n").sum(), pl.col("mixed").cast(pl.Int128).sum())
+        for side in sides
+    )
+    last = pl.min_horizontal(ours["step"].max(), theirs["step"].max())
+    steps = ours.join(theirs, on="step", how="full", suffix="_theirs", coalesce=True)
+    wraps = 1 << 64  # digests are sums modulo this
+    is_alike = (pl.col("n") == pl.col("n_theirs")) & (
+        (pl.col("mixed") - pl.col("mixed_theirs")) % wraps == 0
+    )
+    unlike = steps.filter(pl.col("step") <= last, ~is_alike.fill_null(value=False))
+    first = unlike["step"].min()
+    return first if isinstance(first, int) else None
+
+
 def _by_digests(both: Both, control: Source, run: Source) -> Settled | None:
     ours, theirs = Part(both.run, _told(both.run)), Part(both.control, _told(both.control))
     steps = closed_of(run, ours, theirs, _alike(ours.sums, theirs.sums))

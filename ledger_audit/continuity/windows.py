@@ -146,7 +146,7 @@ def resumed_window(source: Source, resumed: int, last: int | None = None) -> Sid
     It ends at the step from which the next attempt of the lineage resumed; for the newest it
     holds the committed steps and the void tries.
     """
-    return _settled(_side(source, [_own(source, resumed, last)]))
+    return settled(_side(source, [_own(source, resumed, last)]))
 
 
 def surviving_stream(source: Source, *, is_reference: bool) -> Side:
@@ -157,7 +157,18 @@ def surviving_stream(source: Source, *, is_reference: bool) -> Side:
     """
     chain = source.lineage.chain
     side = _side(source, [_own(source, index, None) for index in range(len(chain))])
-    return side if is_reference else _settled(side)
+    return side if is_reference else settled(side)
+
+
+def looked_up(source: Source, ids: pl.Series) -> list[tuple[Attempt, pl.DataFrame]]:
+    """Find samples in the whole stream of the newest weights, attempt by attempt."""
+    chain = source.lineage.chain
+    found = []
+    for index, attempt in enumerate(chain):
+        own = _own(source, index, None)
+        within = pl.col("step").is_between(own.first, END if own.last is None else own.last)
+        found.append((attempt, source.lookup(attempt.label, ids).filter(within)))
+    return found
 
 
 def stream_between(source: Source, first: int, last: int) -> Side:
@@ -210,7 +221,7 @@ def _own(source: Source, index: int, last: int | None) -> Stretch:
     return Stretch(attempt, begin, min(ends, default=None))
 
 
-def _settled(side: Side) -> Side:
+def settled(side: Side) -> Side:
     """Keep committed steps and void tries; what else was used there is kept out as stray."""
     committed = side.steps.filter("committed").select("attempt", "step")
     is_committed = pl.struct("attempt", "step").is_in(
