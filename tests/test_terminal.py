@@ -446,3 +446,34 @@ def test_the_page_names_every_letter() -> None:
     for name, letter in LETTERS.items():
         row = next(line for line in page.splitlines() if line.startswith(f"| `{letter}` |"))
         assert name == "committed" or f"(outcomes.md#{name})" in row
+
+
+ZOO = FIXTURES / "zoo"
+NEXT_STEPS = [
+    (("verify", ZOO / "webdataset-epoch-restart" / "run"), "ledger-audit diff LEDGER: at which"),
+    (("verify", ZOO / "torch-ddp-correct" / "run"), None),
+    (
+        ("checkpoints", ZOO / "torch-ddp-partial-accum" / "run"),
+        "ledger-audit diff LEDGER: whether the resume before it was right",
+    ),
+    (("checkpoints", ZOO / "torch-ddp-correct" / "run" / "attempt0.jsonl"), None),
+    (
+        ("checkpoints", ZOO / "torch-ddp-prefetched-position" / "run"),
+        "ledger-audit plan LEDGER --checkpoint-step 15 ...: what is left by what",
+    ),
+    (
+        ("checkpoints", FIXTURES / "traps" / "void-step-rewound" / "run"),
+        "ledger.checkpoint(step, claim=...)",
+    ),
+]
+
+
+@pytest.mark.parametrize(("arguments", "told"), NEXT_STEPS)
+def test_what_is_wrong_comes_with_a_next_step(
+    arguments: tuple[str | Path, ...], told: str | None
+) -> None:
+    """Each report that says no names a command, or a line of code, that leads on."""
+    head = ledger_audit(*arguments).out.partition("\n\n  attempt ")[0]
+
+    lead = re.findall(r"^  (?:more|settle)  (.*)$", head, re.MULTILINE)
+    assert ([] if told is None else [told]) == [one[: len(told or "")] for one in lead]

@@ -78,6 +78,10 @@ def _head(report: Checkpoints) -> Iterator[RenderableType]:
         yield plain("No checkpoint is whole on all its writers.")
     elif newest is not choice:
         yield plain(as_sentence(f"{_name(newest)}, the newest whole one: {newest.because[0]}"))
+    if choice is not None and any(choice.attempt in one.loaded_by for one in report.found):
+        why = "whether the resume before it was right, which no checkpoint tells"
+        yield ""
+        yield labelled([("more", f"ledger-audit diff LEDGER: {why}")])
     if choice is None and newest is not None and newest.agreement == "contradicts":
         command = f"ledger-audit plan LEDGER --checkpoint-step {newest.step} ..."
         yield ""
