@@ -477,3 +477,13 @@ def test_what_is_wrong_comes_with_a_next_step(
 
     lead = re.findall(r"^  (?:more|settle)  (.*)$", head, re.MULTILINE)
     assert ([] if told is None else [told]) == [one[: len(told or "")] for one in lead]
+
+
+def test_a_resume_keeps_its_number_where_it_is_judged_alone() -> None:
+    """`--resume 1` of two is resume 1 of 2 in every report, and not the only one."""
+    run = ZOO / "torch-ddp-double-failure" / "run"
+
+    for form in ("terminal", "markdown", "junit"):
+        told = [ledger_audit("diff", run, "--resume", n, "--format", form).out for n in "12"]
+        assert [True, True] == [f"Resume {n} of 2" in one for n, one in enumerate(told, 1)]
+    assert "Resume 2 of 2" in ledger_audit("diff", run).out

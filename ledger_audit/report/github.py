@@ -59,7 +59,7 @@ def _annotations(report: Report) -> Iterator[Annotation]:
     title = f"ledger-audit {report.command}: {told.verdict}{told.reach}"
     yield Annotation(_LEVELS[report.verdict], title, lines)
     judged = [
-        (f"resume {number}, step {one.checkpoint_step}", one)
+        (f"resume {phrases.number_of(report, number)}, step {one.checkpoint_step}", one)
         for number, one in reversed([*enumerate(report.resumes, 1)])
     ]
     if report.stream is not None:

@@ -33,7 +33,7 @@ def _suites(report: Report) -> Iterator[ET.Element]:
     if report.stream is not None:
         yield _suite(report, report.stream, phrases.WHOLE_STREAM, "whole-stream")
     for number, resume in enumerate(report.resumes, 1):
-        title = phrases.title_of(resume, number, len(report.resumes))
+        title = phrases.title_of(report, number)
         yield _suite(report, resume, title, f"resume-{number}")
     of_all = [one for one in report.clauses if one.clause == "forbidden"]
     if report.forbidden is not None and of_all:

@@ -120,10 +120,9 @@ def _items(rows: Iterable[tuple[str, str]]) -> Iterator[str]:
 
 def _by_need(report: Report) -> list[tuple[str, Resume]]:
     """Give what was judged with its title: the whole stream, then the worst, the newest first."""
-    count = len(report.resumes)
     numbered = [*enumerate(report.resumes, 1)]
     numbered.sort(key=lambda each: (_badness(each[1]), -each[0]))
-    resumes = [(phrases.title_of(one, number, count), one) for number, one in numbered]
+    resumes = [(phrases.title_of(report, number), one) for number, one in numbered]
     return [*([] if report.stream is None else [(phrases.WHOLE_STREAM, report.stream)]), *resumes]
 
 

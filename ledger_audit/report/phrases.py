@@ -27,10 +27,19 @@ WHOLE_STREAM = "The whole stream against the control"
 """What the stream of `gate` is called, where resumes are called by their attempts."""
 
 
-def title_of(resume: Resume, number: int, resumes: int) -> str:
-    """Name one resume of several, by its attempts and its checkpoint."""
+def number_of(report: Report, place: int) -> int:
+    """Give the number of a resume in its lineage, oldest first; it may be the only one judged."""
+    asked: int | None = report.options.get("resume")
+    return place if asked is None else asked
+
+
+def title_of(report: Report, place: int) -> str:
+    """Name a resume, the `place`-th of the report, by number, attempts and checkpoint."""
+    resume, count = report.resumes[place - 1], len(report.resumes)
+    if report.options.get("resume") is not None:
+        count = sum(one.in_lineage for one in report.lineage) - 1
     return (
-        f"Resume {number} of {resumes}: attempt {resume.to_attempt} from attempt "
+        f"Resume {number_of(report, place)} of {count}: attempt {resume.to_attempt} from attempt "
         f"{resume.from_attempt} at checkpoint step {resume.checkpoint_step}"
     )
 
@@ -213,11 +222,9 @@ def _rank(judged: Resume) -> str:
 
 def _number(report: Report, judged: Resume) -> str:
     """Name a resume as an option, where it is not the newest, which is shown unasked."""
-    asked = report.options.get("resume")
-    if asked is None and judged is report.resumes[-1]:
-        return ""
-    places = {id(one): place for place, one in enumerate(report.resumes, 1)}
-    return f" --resume {places[id(judged)] if asked is None else asked}"
+    place = next(at for at, one in enumerate(report.resumes, 1) if one is judged)
+    is_newest = report.options.get("resume") is None and place == len(report.resumes)
+    return "" if is_newest else f" --resume {number_of(report, place)}"
 
 
 def _share(decision: Decision) -> str:

@@ -38,7 +38,7 @@ def to_terminal(report: Report, screen: Screen) -> str:
         blocks += ["", *_block(report.stream, phrases.WHOLE_STREAM, screen)]
     newest = len(report.resumes)
     for number, resume in reversed(list(enumerate(report.resumes, 1))):
-        title = phrases.title_of(resume, number, newest)
+        title = phrases.title_of(report, number)
         if resume.verdict == Verdict.CONTINUOUS and number < newest:
             blocks += ["", _title(resume, title), labelled([("reach", phrases.reach(resume))])]
         else:

@@ -73,10 +73,9 @@ def _judged(post: Postmortem) -> Iterator[tuple[str, str, Resume, Checkpoint | N
     report = post.report
     if report.stream is not None:
         yield "stream", phrases.WHOLE_STREAM, report.stream, None
-    count = len(report.resumes)
     pairs = list(zip(report.resumes, post.loaded, strict=True))
     for number, (resume, loaded) in reversed(list(enumerate(pairs, 1))):
-        yield f"resume-{number}", phrases.title_of(resume, number, count), resume, loaded
+        yield f"resume-{number}", phrases.title_of(report, number), resume, loaded
 
 
 def _worth(resume: Resume) -> int:
@@ -161,9 +160,8 @@ def _counts(resume: Resume) -> tuple[tuple[str, tuple[tuple[str, Amount | None],
 def untold(report: Report, parts: Sequence[Part]) -> list[str]:
     """Name the resumes that are not told in full, with their verdicts."""
     told = {part.ident for part in parts}
-    count = len(report.resumes)
     return [
-        f"{phrases.title_of(one, number, count)}: {one.verdict}"
+        f"{phrases.title_of(report, number)}: {one.verdict}"
         for number, one in enumerate(report.resumes, 1)
         if f"resume-{number}" not in told
     ]
