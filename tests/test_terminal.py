@@ -487,3 +487,15 @@ def test_a_resume_keeps_its_number_where_it_is_judged_alone() -> None:
         told = [ledger_audit("diff", run, "--resume", n, "--format", form).out for n in "12"]
         assert [True, True] == [f"Resume {n} of 2" in one for n, one in enumerate(told, 1)]
     assert "Resume 2 of 2" in ledger_audit("diff", run).out
+
+
+def test_a_stream_that_nobody_logged_is_called_so() -> None:
+    """Nothing is judged of it, and the report asks whether that is its name."""
+    run = FIXTURES / "traps" / "eval-rows-in-the-same-ledger" / "run"
+
+    absent = ledger_audit("diff", run, "--stream", "evil\x1b[2J").out
+    there = ledger_audit("diff", run, "--stream", "eval").out
+
+    assert "  stream    no record that was read is of evil\\x1b[2J: is it called so" in absent
+    assert "no record that was read" not in there
+    assert "ledger-audit show LEDGER --stream eval: the records" in there

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ledger_audit.model import Decision, Report, Verdict
-from ledger_audit.printable import counted
+from ledger_audit.printable import counted, quoted
 from ledger_audit.report import phrases
 
 _ACTIONS = {"keep-running": "", "go-back": "Go back. ", "find-evidence": ""}
@@ -57,9 +57,10 @@ def _rows(report: Report) -> Iterator[tuple[str, str]]:
         if one.blocks and not one.is_waived and part.verdict == Verdict.UNPROVEN
     }
     yield from (("settle", f"{one.settled_by} [{one.code}]") for one in open_limits.values())
+    yield from _unseen_stream(report)
     yield from _what_it_holds(report)
     if report.command == "diff" and _may_come(report):
-        yield "follow", "diff LEDGER --wait 8 waits for 8 whole resumed steps"
+        yield "follow", "ledger-audit diff LEDGER --wait 8: waits for 8 resumed steps"
     if report.contract.get("file") is not None:
         yield "contract", str(report.contract["file"])
 
@@ -95,6 +96,14 @@ def _may_come(report: Report) -> bool:
     return not newest.windows["resumed"] and newest.to_attempt not in ended
 
 
+def _unseen_stream(report: Report) -> Iterator[tuple[str, str]]:
+    """Say that nothing is there of the stream that was asked for: it may be misspelt."""
+    name = report.options.get("stream")
+    judged = [*report.resumes, *([] if report.stream is None else [report.stream])]
+    if name is not None and judged and not any(sum(one.windows.values()) for one in judged):
+        yield "stream", f"no record that was read is of {quoted(name)}: is it called so in the log?"
+
+
 def _what_it_holds(report: Report) -> Iterator[tuple[str, str]]:
     """Say what a ledger without a resume holds, and what can be done with it."""
     if report.resumes or report.stream is not None:
@@ -107,4 +116,5 @@ def _what_it_holds(report: Report) -> Iterator[tuple[str, str]]:
         if one.first_step is not None:
             held = f"steps {one.first_step} to {one.last_step}"
         yield "holds", f"attempt {one.attempt}: {held}{world}"
-    yield "compare", "gate CONTROL RUN judges a run that was never resumed"
+    yield "compare", "ledger-audit gate CONTROL RUN: also a run that was never resumed"
+    yield "rehearse", "ledger-audit preflight LEDGER: what could be proven after a failure"

@@ -1,5 +1,6 @@
 """Says verdicts, amounts, places and steps in words, for every reporter that people read."""
 
+import shlex
 from collections.abc import Sequence
 
 from ledger_audit.model import (
@@ -206,7 +207,9 @@ def more_of(report: Report) -> list[tuple[str, str]]:
     if judged.first_divergence is not None:
         told.append(f"show {ledger} --step {judged.first_divergence}: the first that differs")
     elif judged is not report.stream and is_one:
-        where = f"{_number(report, judged)}{_rank(judged)}"
+        stream = report.options.get("stream")
+        where = "" if stream is None else f" --stream {shlex.quote(stream)}"
+        where = f"{_number(report, judged)}{_rank(judged)}{where}"
         told.append(f"show {ledger}{where}: the records around the checkpoint")
     if report.decision.safe_checkpoint is not None and is_one:
         told.append(f"checkpoints {ledger}: what each is worth")
