@@ -114,6 +114,11 @@ def test_what_became_of_a_try_is_said() -> None:
 
     assert "rank 0 void" in retried.out
     assert "rank 0 open" in ledger_audit("show", RUN, "--after", "9").out
+    assert retried.out.endswith("\nvoid: its update was thrown away\n")
+    assert ledger_audit("show", RUN, "--step", "11").out.endswith(
+        "\nopen: it was never committed\n"
+    )
+    assert "its update" not in ledger_audit("show", RUN, "--step", "9").out
 
 
 def test_an_empty_ledger_has_nothing_to_show(tmp_path: Path) -> None:

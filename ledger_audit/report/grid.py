@@ -15,6 +15,7 @@ _LABEL = 20
 _FEW = 2
 """Lines of a cell that are shown unless all ids are asked for."""
 _FATES = {"commit": "", "unknown": "", "void": " void", None: " open"}
+_MEANT = {"void": "void: its update was thrown away", None: "open: it was never committed"}
 _DIM, _PLAIN = "\x1b[2m", "\x1b[0m"
 
 
@@ -32,7 +33,8 @@ class Detail:
 
 def to_grid(window: RawWindow, detail: Detail, screen: Screen) -> Iterator[str]:
     """Give the lines of a window, as they are read."""
-    parts = groupby(window.tries, key=lambda one: (one.attempt, one.part))
+    seen: set[str | None] = set()
+    parts = groupby(_noted(window.tries, seen), key=lambda one: (one.attempt, one.part))
     is_before = window.checkpoint_step is not None
     for (attempt, part), tries in parts:
         if is_before and part != "committed":
@@ -44,6 +46,15 @@ def to_grid(window: RawWindow, detail: Detail, screen: Screen) -> Iterator[str]:
             yield f"{_DIM}{line}{_PLAIN}\n" if is_dim else f"{line}\n"
     if is_before:
         yield _line_at(window.checkpoint_step, screen)
+    if told := [meaning for fate, meaning in _MEANT.items() if fate in seen]:
+        yield f"{'; '.join(told)}\n"
+
+
+def _noted(tries: Iterable[RawTry], seen: set[str | None]) -> Iterator[RawTry]:
+    """Note how tries ended, as they pass by: they are read once."""
+    for one in tries:
+        seen.add(one.fate)
+        yield one
 
 
 def _line_at(checkpoint: int | None, screen: Screen) -> str:
