@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import re
 from collections.abc import Iterator
 from functools import cache
 from typing import Any
@@ -12,7 +13,7 @@ from running import ledger_audit
 
 from ledger_audit.continuity.causes import CAUSES, DECIDED_BY, OLDER
 from ledger_audit.continuity.limit_codes import LIMITS
-from ledger_audit.explained import KINDS, causes, names, page, sections, text_of, words
+from ledger_audit.explained import KINDS, causes, names, page, pages, sections, text_of, words
 from ledger_audit.model import ClauseName, Expected, Overlay, Resumed, Verdict
 from ledger_audit.simulation.faults import FAULTS
 
@@ -197,6 +198,17 @@ def test_the_pages_of_outcomes_and_limits_are_what_the_program_tells(
 
     assert path.read_text(encoding="utf-8") == text_of(f"{kind}.md")
     assert {str(code) for code in codes} == sections(kind).keys()
+
+
+def test_every_code_on_a_screen_is_explained() -> None:
+    """What stands in brackets behind a limit, on a stored screen or in an example, has a text."""
+    screens = [one.read_text() for one in (FIXTURES / "golden").glob("*.200.txt")]
+    for page_of_docs in (ROOT / "docs").glob("*.md"):
+        screens += re.findall(r"```console\n(.*?)```", page_of_docs.read_text(), re.DOTALL)
+    told = {code for one in screens for code in re.findall(r" \[([a-z]+(?:-[a-z]+)+)\]", one)}
+
+    assert {"rolled-back-only", "no-whole-reference-step", "pass-not-over"} <= told
+    assert [] == [code for code in sorted(told) if not pages(code)]
 
 
 def test_a_name_of_two_kinds_is_explained_as_both() -> None:

@@ -56,7 +56,8 @@ def _blocks(report: Plan) -> Iterator[RenderableType]:
     yield ""
     yield Padding(_passes(report), (0, 0, 0, 2))
     yield ""
-    yield labelled([*_deal(report)])
+    follows = "ledger-audit gate PLAN RUN: whether the job follows it"
+    yield labelled([*_deal(report), *([("then", follows)] if deal.records else [])])
     if report.notes:
         yield ""
         yield labelled([("note", one) for one in report.notes])
