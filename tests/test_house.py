@@ -77,6 +77,7 @@ GUESTS = {*FRAMEWORKS, "loop"}
 
 LIBRARIES: dict[str, set[str]] = {
     "annotated_types": {"continuity", "contract_file"},
+    "boto3": {"ledger"},
     "pydantic": {"contract_file"},
     "click": {"cli"},
     "jinja2": {"report"},

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from ledger_audit.ledger.store import Segment, counting, gaps
+from ledger_audit.ledger.store import Segment, counting
+from ledger_audit.ledger.wholeness import gaps
 
 FOLDER = Path("attempt=a")
 

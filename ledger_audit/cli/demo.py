@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ledger_audit.cli.options import LEDGER
 from ledger_audit.cli.output import complain, say, screen, tell
 from ledger_audit.cli.progress import progress
 from ledger_audit.errors import ExitCode, UsageError
@@ -44,7 +45,7 @@ def _known(ctx: click.Context, param: click.Parameter, name: str) -> str:
 @click.option("--list", "is_list", is_flag=True, help="List the faults and leave.")
 @click.option(
     "--keep",
-    type=click.Path(path_type=Path),
+    type=LEDGER,
     metavar="DIR",
     help="Keep everything in DIR, which is new or empty, and run the control as well.",
 )

@@ -1,5 +1,6 @@
 """Options that several commands share, and how their words are read."""
 
+import os
 import re
 from collections.abc import Callable, Collection
 from functools import partial
@@ -17,7 +18,23 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-LEDGER = click.Path(path_type=Path)
+
+class _Place(click.Path):
+    """A path on this machine, or an address in an object store."""
+
+    def convert(
+        self,
+        value: "str | os.PathLike[str]",
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> Any:
+        from ledger_audit.ledger.address import Address, place_of
+
+        place = place_of(value)
+        return place if isinstance(place, Address) else super().convert(value, param, ctx)
+
+
+LEDGER = _Place(path_type=Path)
 
 
 class Number(click.IntRange):
@@ -90,7 +107,9 @@ def _reports_in(
             if files.count(file) > 1:
                 told = f"two reports into {file!r}: the second would replace the first"
                 raise click.BadParameter(told, ctx, param)
-        return tuple((kind, Path(file)) for kind, file in pairs)
+        from ledger_audit.ledger.address import place_of
+
+        return tuple((kind, place_of(file)) for kind, file in pairs)
 
     return read
 

@@ -104,9 +104,13 @@ def check_parquet(path: Path) -> None:
         )
 
 
-def read_arrow(path: Path) -> tuple[pa.Table, bool]:
+def read_arrow(path: Path, content: bytes | None = None) -> tuple[pa.Table, bool]:
     """
     Read an Arrow IPC stream or file up to its last sound batch.
+
+    Args:
+        path: the file.
+        content: what is in it; null: it is read.
 
     Returns:
         The rows, and whether the file is torn: it ends, or goes bad, after its last sound batch.
@@ -115,7 +119,10 @@ def read_arrow(path: Path) -> tuple[pa.Table, bool]:
     Raises:
         UnreadableError: not even the schema can be read, and the file is not empty.
     """
-    data = pa.memory_map(str(path)) if path.stat().st_size else pa.BufferReader(b"")
+    if content is None and path.stat().st_size:
+        data = pa.memory_map(str(path))
+    else:
+        data = pa.BufferReader(content or b"")
     if data.size() == 0:
         return pa.table({}), True
     try:

@@ -23,7 +23,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from ledger_audit.errors import UnreadableError
-from ledger_audit.ledger import foreign, store
+from ledger_audit.ledger import foreign, remote, store
+from ledger_audit.ledger.address import Address
 from ledger_audit.ledger.message import frame, messages
 from ledger_audit.ledger.parts import KINDS, TOLD, arrow_of, places_of, told_by
 from ledger_audit.ledger.schema import FORMAT
@@ -137,6 +138,9 @@ def _of_folder(
     folder: str, sealed: Sequence[store.Segment], *, is_sealing: bool = False
 ) -> pa.Table:
     """Tell what the footers of one folder's segments say, and keep it where much was read."""
+    if sealed and sealed[0].size is not None:
+        # an object's time is that of its upload: no index fits it, and none is written there
+        return _read_footers(sealed, np.array([(one.size, -1) for one in sealed]))
     is_few = len(sealed) < FEWEST and not os.path.lexists(f"{folder}/{store.INDEX}")
     names = [segment.name for segment in sealed]
     stamps = np.full((len(sealed), 2), -1) if is_few else _stamps(folder, names)
@@ -261,7 +265,10 @@ def _read_footers(sealed: Sequence[store.Segment], stamps: Stamps) -> pa.Table:
     columns: dict[int | None, Mapping[str, int | None]] = {}
     tables = [LAYOUT.empty_table()]
     for start in range(0, len(sealed), _AT_ONCE):
-        told = [_told(segment, columns) for segment in sealed[start : start + _AT_ONCE]]
+        some = sealed[start : start + _AT_ONCE]
+        is_far = all(one.size is not None for one in some)
+        read = remote.several(lambda one: _metadata_of(one.path, one.size), some, is_far=is_far)
+        told = [_told(*one, columns) for one in zip(some, read, strict=True)]
         *values, groups = zip(*told, strict=True)
         ends = np.cumsum([0, *map(len, groups)], dtype=np.int32)
         flat = arrow_of([group for own in groups for group in own])
@@ -280,11 +287,12 @@ def _read_footers(sealed: Sequence[store.Segment], stamps: Stamps) -> pa.Table:
 
 
 def _told(
-    segment: store.Segment, known: dict[int | None, Mapping[str, int | None]]
+    segment: store.Segment,
+    footer: pq.FileMetaData,
+    known: dict[int | None, Mapping[str, int | None]],
 ) -> tuple[Any, ...]:
     """Give the row of one segment, but for its size and time."""
     path = segment.path
-    footer = _metadata_of(path)
     metadata = footer.metadata
     check_format(path, metadata)
     replaced_names(path, metadata)
@@ -315,9 +323,22 @@ def text_of(metadata: Mapping[bytes, bytes] | None, key: bytes) -> str | None:
     return None if found is None else found.decode("utf-8", "replace")
 
 
-def _metadata_of(path: Path) -> pq.FileMetaData:
+def _tail_of(address: Address, size: int | None) -> bytes:
+    """Fetch the footer of a sealed segment."""
+    tail = remote.fetch(address, size, last=_TAIL)
+    length = int.from_bytes(tail[-8:-4], "little") + 8
+    if length > len(tail) >= _TAIL:
+        tail = remote.fetch(address, size, last=length)
+    if len(tail) < 12 or tail[-4:] != foreign.PARQUET_MAGIC:
+        raise pa.ArrowInvalid(f"it does not end as Parquet does ({size} bytes)")
+    return tail
+
+
+def _metadata_of(path: Path, size: int | None = None) -> pq.FileMetaData:
     """Read the footer of a sealed segment, and nothing else of it but its first four bytes."""
     try:
+        if isinstance(path, Address):
+            return pq.read_metadata(pa.BufferReader(_tail_of(path, size)))
         with path.open("rb", buffering=0) as file:
             size = os.fstat(file.fileno()).st_size
             head = b"" if size <= _TAIL else file.read(4)

@@ -5,6 +5,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ledger_audit.errors import UnreadableError, VanishedError
+from ledger_audit.ledger import remote
+from ledger_audit.ledger.address import Address
 from ledger_audit.ledger.matching import located
 from ledger_audit.model.postmortem import Input
 
@@ -31,8 +33,7 @@ def inputs_of(roots: Sequence[Path]) -> tuple[Input, ...]:
 
 def _input(root: Path) -> Input:
     try:
-        files = sorted(_files(root))
-        sizes = [path.stat().st_size for _, path in files]
+        files, sizes = _listed(root)
         total = sum(sizes)
         digest = None
         if len(files) <= MOST_FILES and total <= MOST_BYTES:
@@ -50,6 +51,18 @@ def _input(root: Path) -> Input:
     return Input(str(root), len(files), total, digest)
 
 
+def _listed(root: Path) -> tuple[list[tuple[str, Path]], list[int]]:
+    if isinstance(root, Address):
+        there = {
+            name: size
+            for name, size in remote.listed(root).items()
+            if not any(part.startswith(".") for part in name.split("/"))
+        }
+        return [(name, root / name) for name in there], list(there.values())
+    files = sorted(_files(root))
+    return files, [path.stat().st_size for _, path in files]
+
+
 def _files(root: Path) -> Iterator[tuple[str, Path]]:
     for found in located(root):
         if found.is_file():
@@ -61,6 +74,8 @@ def _files(root: Path) -> Iterator[tuple[str, Path]]:
 
 
 def _digest(path: Path) -> str:
+    if isinstance(path, Address):
+        return hashlib.sha256(remote.fetch(path)).hexdigest()
     told = hashlib.sha256()
     with path.open("rb") as file:
         while chunk := file.read(_CHUNK):

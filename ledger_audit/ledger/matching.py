@@ -12,6 +12,7 @@ from fnmatch import translate
 from pathlib import Path
 
 from ledger_audit.errors import UnreadableError
+from ledger_audit.ledger.address import Address
 from ledger_audit.ledger.store import natural
 
 MOST_MATCHES = 1 << 17
@@ -30,6 +31,8 @@ def located(root: Path) -> list[Path]:
     Raises:
         UnreadableError: nothing is there, a folder cannot be listed, or far too much matches.
     """
+    if isinstance(root, Address):  # no pattern, and whether it is there its one listing tells
+        return [root]
     try:
         if root.exists():
             return [root]

@@ -15,12 +15,13 @@ import polars as pl
 import pyarrow as pa
 
 from ledger_audit.errors import UnreadableError, VanishedError
-from ledger_audit.ledger import foreign, index, store
+from ledger_audit.ledger import foreign, index, remote, store, wholeness
+from ledger_audit.ledger.address import Address
 from ledger_audit.ledger.matching import located
 from ledger_audit.ledger.numbering import Numbering
 from ledger_audit.ledger.parts import Groups, Part
 from ledger_audit.ledger.reader import Ledger
-from ledger_audit.ledger.recovery import read_open
+from ledger_audit.ledger.recovery import OpenRows, read_open
 from ledger_audit.ledger.schema import SAMPLE_ID
 from ledger_audit.ledger.segment import attempt_folder
 from ledger_audit.ledger.tables import events_schema
@@ -151,7 +152,7 @@ def _foreign_files(paths: Sequence[Path]) -> list[Path]:
     """List the files of logs that others wrote; what is named twice counts once."""
     files: dict[Path, Path] = {}
     for path in paths:
-        if not path.is_dir():
+        if isinstance(path, Address) or not path.is_dir():
             store.check_regular(path)
         for file in store.foreign_files(path) if path.is_dir() else [path]:
             files.setdefault(file.resolve(), file)
@@ -194,12 +195,19 @@ def _open_native(
             found = listed(roots)
         try:
             _open_listed(found, parts)
-        except (UnreadableError, FileNotFoundError):
-            if look + 1 == store.LOOKS or all(segment.path.exists() for segment in found):
+        except (UnreadableError, FileNotFoundError) as problem:
+            if look + 1 == store.LOOKS or not _has_vanished(found, problem):
                 raise  # they are all there: what is wrong is in them
         else:
             break
     return parts
+
+
+def _has_vanished(found: Sequence[store.Segment], problem: Exception) -> bool:
+    """Tell whether a file that was listed is there no more."""
+    if isinstance(problem, VanishedError):
+        return True
+    return not all(one.path.exists() for one in found if one.size is None)
 
 
 @contextmanager
@@ -225,16 +233,16 @@ def _open_listed(found: Sequence[store.Segment], parts: _Parts) -> None:
     replaced = _replaced(sealed, told)
     with _acyclic():
         kept = store.counting(found, replaced)
-        store.check_replaced_once(kept, replaced)
+        wholeness.check_replaced_once(kept, replaced)
         runs_alike = _alike(kept, sealed, told)
-        gaps = store.gaps(kept, replaced)
+        gaps = wholeness.gaps(kept, replaced)
     for alike in runs_alike:
         parts.files.append(sealed[alike[0]].path)  # it stands for all: there may be millions
         _plan_sealed([sealed[place] for place in alike], told.take(alike), parts)
-    for segment in kept:
-        if not segment.is_sealed:
-            parts.files.append(segment.path)
-            _open_segment(segment, parts)
+    growing = [segment for segment in kept if not segment.is_sealed]
+    for segment, opened in zip(growing, _read_open(growing), strict=True):
+        parts.files.append(segment.path)
+        _open_segment(segment, opened, parts)
     for segment in gaps:
         parts.unread.append(Unread(str(segment.path), segment.attempt, None, None, "missing"))
 
@@ -284,11 +292,14 @@ def _plan_sealed(alike: Sequence[store.Segment], told: pa.Table, parts: _Parts) 
             hive_partitioning=False,
             glob=False,
             include_file_paths=_FILE,
+            **remote.options_of(first.path),
         )
         try:
             rows.collect_schema()  # it is kept: what follows does not look again
         except FileNotFoundError as problem:
             raise VanishedError.of(problem) from problem
+        except OSError as problem:
+            raise remote.complaint(str(first.file), problem) from problem
         return _conformed(rows, first)
 
     part = Part(None, groups, scan, told["dropped"].drop_null().to_pylist())
@@ -299,9 +310,17 @@ def _plan_sealed(alike: Sequence[store.Segment], told: pa.Table, parts: _Parts) 
         parts.add_samples(first.path, first.attempt, part, schema[SAMPLE_ID])
 
 
-def _open_segment(segment: store.Segment, parts: _Parts) -> None:
+def _read_open(growing: Sequence[store.Segment]) -> Iterable[OpenRows]:
+    """Read open segments; of an object store, several at once."""
+    return remote.several(
+        lambda one: read_open(one.path, one.size),
+        growing,
+        is_far=all(one.size is not None for one in growing),
+    )
+
+
+def _open_segment(segment: store.Segment, opened: OpenRows, parts: _Parts) -> None:
     path = segment.path
-    opened = read_open(path)
     table = opened.rows
     for hole in opened.holes:
         parts.add_torn(path, segment.attempt, hole.from_step)

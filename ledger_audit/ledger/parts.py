@@ -16,6 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from ledger_audit.ledger.address import place_of
+
 KINDS: Mapping[str, type] = {
     "rank": int,
     "step": int,
@@ -86,7 +88,7 @@ class Group:
     @property
     def path(self) -> Path:
         """The file that it is in."""
-        return Path(self.file)
+        return place_of(self.file)
 
     @property
     def file(self) -> str:

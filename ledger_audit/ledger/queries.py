@@ -6,6 +6,7 @@ from contextlib import contextmanager
 import polars as pl
 
 from ledger_audit.errors import UnreadableError, VanishedError
+from ledger_audit.ledger import remote
 
 BATCH = 1 << 18
 """Rows that are looked at at once."""
@@ -26,6 +27,8 @@ def readable(name: str) -> Iterator[None]:
     except FileNotFoundError as problem:
         raise VanishedError.of(f"{name}: {problem}") from problem
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as problem:
+        if remote.is_of_store(problem):
+            raise remote.complaint(name, problem) from problem
         raise UnreadableError(
             f"{name}: cannot be read: {problem}",
             hint="check the file that the message names, and the types of its columns",

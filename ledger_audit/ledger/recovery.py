@@ -14,7 +14,8 @@ import polars as pl
 import pyarrow as pa
 
 from ledger_audit.errors import UnreadableError
-from ledger_audit.ledger import foreign
+from ledger_audit.ledger import foreign, remote
+from ledger_audit.ledger.address import Address
 from ledger_audit.ledger.message import has_checksums, messages
 from ledger_audit.ledger.segment import attempt_folder
 from ledger_audit.model import Unread
@@ -47,23 +48,27 @@ class OpenRows:
     """Sound batches that cannot be read, because the schema is lost."""
 
 
-def read_open(path: Path) -> OpenRows:
+def read_open(path: Path, size: int | None = None) -> OpenRows:
     """
     Read all that is sound of an open segment.
+
+    Args:
+        path: of the segment.
+        size: of an object, the bytes that it had when it was listed: what came later is left out.
 
     Raises:
         UnreadableError: it is no Arrow IPC stream.
         OSError: it cannot be read.
     """
     try:
-        content = path.read_bytes()
+        content = remote.fetch(path, size) if isinstance(path, Address) else path.read_bytes()
     except PermissionError as problem:
         raise UnreadableError(
             f"{path}: cannot be read: {problem.strerror}", hint="check its permissions"
         ) from problem
     head = content[:4]
     if any(head) and not foreign.ARROW_MESSAGE.startswith(head):
-        rows, is_torn = foreign.read_arrow(path)
+        rows, is_torn = foreign.read_arrow(path, content)
         end = _last_step(rows.to_batches()) if is_torn else None
         return OpenRows(rows, (Hole(0, len(content), end),) if is_torn else ())
     data = pa.py_buffer(content)

@@ -10,13 +10,15 @@ import os
 import re
 import sys
 import time
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Literal, NamedTuple
 from urllib.parse import unquote
 
 from ledger_audit.errors import UnreadableError
+from ledger_audit.ledger import remote
+from ledger_audit.ledger.address import Address, place_of
 
 Kind = Literal["parquet", "arrow", "jsonl", "csv", "tsv"]
 
@@ -44,9 +46,10 @@ LOOKS = 20
 _QUIET = 10 * 10**9
 """Nanoseconds after which what happens in a folder shows in its time, however coarse that is."""
 
-_SEGMENT = re.compile(
+SEGMENT = re.compile(
     r"(?P<table>samples|events)-(?P<writer>.+)-(?P<number>\d{6,})\.(parquet|arrows)"
 )
+"""How the files of a writer are named."""
 
 
 class Segment(NamedTuple):
@@ -58,26 +61,34 @@ class Segment(NamedTuple):
     table: Literal["samples", "events"]
     writer: str
     number: int
+    size: int | None = None
+    """Bytes that it had when it was listed, in an object store; elsewhere it is not asked."""
 
     @property
     def path(self) -> Path:
         """Where it is."""
-        return Path(self.file)
+        if isinstance(self.file, Path):
+            return self.file
+        return Path(self.file) if self.size is None else place_of(self.file)
 
     @property
     def name(self) -> str:
         """The name of the file."""
-        return os.path.basename(self.file)
+        return os.path.basename(self._text)
 
     @property
     def folder(self) -> str:
         """The path of the folder that it is in, as text."""
-        return os.path.dirname(self.file)
+        return os.path.dirname(self._text)
 
     @property
     def is_sealed(self) -> bool:
         """A sealed segment is Parquet; an open one is an Arrow IPC stream."""
-        return os.fspath(self.file).endswith(".parquet")
+        return self._text.endswith(".parquet")
+
+    @property
+    def _text(self) -> str:
+        return self.file if isinstance(self.file, str) else str(self.file)
 
 
 def kind_of(path: Path) -> Kind:
@@ -117,6 +128,8 @@ def natural(path: Path) -> list[list[tuple[int, str]]]:
 
 def is_ledger_folder(path: Path) -> bool:
     """Tell whether a folder has the layout that our writer makes."""
+    if isinstance(path, Address):  # what is there is listed once, and later
+        return Path(path.name.lower().removesuffix(PACKED)).suffix not in SUFFIXES
     return path.is_dir() and any(path.glob("attempt=*"))
 
 
@@ -127,6 +140,11 @@ def check_regular(path: Path) -> None:
     Raises:
         UnreadableError: it is not a regular file.
     """
+    if isinstance(path, Address):
+        raise UnreadableError(
+            f"{path}: of an object store ledgers are read, and no plain logs",
+            hint="copy it to a local disk: aws s3 cp; or make it a ledger: ledger-audit convert",
+        )
     if not path.is_file():
         raise UnreadableError(
             f"{path}: is not a regular file", hint="give the file itself, or move this away"
@@ -181,6 +199,8 @@ def segments(root: Path) -> list[Segment]:
     Raises:
         UnreadableError: a file in an attempt's folder is not named like a segment.
     """
+    if isinstance(root, Address):
+        return _in_store(root, remote.listed(root))
     return [segment for folder in sorted(root.glob("attempt=*")) for segment in in_attempt(folder)]
 
 
@@ -197,6 +217,10 @@ def in_attempt(folder: Path) -> list[Segment]:
     Raises:
         UnreadableError: it is no such folder, or a file in it is not named like a segment.
     """
+    if isinstance(folder, Address):
+        found_there = remote.listed(folder).items()
+        named_there = {f"{folder.name}/{name}": size for name, size in found_there}
+        return _in_store(folder.parent, named_there)
     attempt = label_of(folder)
     if not attempt or not folder.is_dir():
         raise UnreadableError(
@@ -207,17 +231,47 @@ def in_attempt(folder: Path) -> list[Segment]:
         named = [one for one in entries if not _is_unnamed(one.name)]
     found = []
     for entry in sorted(named, key=lambda one: one.name):
-        match = _SEGMENT.fullmatch(entry.name)
+        match = SEGMENT.fullmatch(entry.name)
         if match is None or not entry.is_file():
             if match is not None and not os.path.lexists(entry.path):
                 continue  # a seal has removed it since the folder was listed
-            raise UnreadableError(
-                f"{entry.path}: not a file that is named like a segment",
-                hint="move it out of the ledger, or name it TABLE-WRITER-NNNNNN.parquet",
-            )
-        table: Literal["samples", "events"] = "samples" if match["table"] == "samples" else "events"
-        writer = sys.intern(match["writer"])
-        found.append(Segment(entry.path, attempt, table, writer, int(match["number"])))
+            raise _unnamed(entry.path)
+        found.append(_segment(entry.path, attempt, match))
+    return found
+
+
+def _segment(file: str, attempt: str, match: re.Match[str], size: int | None = None) -> Segment:
+    table: Literal["samples", "events"] = "samples" if match["table"] == "samples" else "events"
+    return Segment(file, attempt, table, sys.intern(match["writer"]), int(match["number"]), size)
+
+
+def _unnamed(file: str) -> UnreadableError:
+    return UnreadableError(
+        f"{file}: not a file that is named like a segment",
+        hint="move it out of the ledger, or name it TABLE-WRITER-NNNNNN.parquet",
+    )
+
+
+def _in_store(root: Address, listed: Mapping[str, int]) -> list[Segment]:
+    """Find the segments among the objects below a ledger's root."""
+    found, is_ledger = list[Segment](), False
+    for name, size in listed.items():
+        folder, _, inner = name.partition("/")
+        attempt = label_of(Path(folder))
+        if attempt is None:
+            continue  # beside the attempts, as on a local disk
+        is_ledger = True
+        if not inner or _is_unnamed(inner):
+            continue  # a store may mark a folder by an empty object
+        match = SEGMENT.fullmatch(inner)
+        if match is None or not attempt:
+            raise _unnamed(f"{root}/{name}")
+        found.append(_segment(f"{root}/{name}", attempt, match, size))
+    if not is_ledger:
+        raise UnreadableError(
+            f"{root}: holds objects, and no attempt=… folder: it is no ledger",
+            hint="name the folder that holds attempt=…; plain logs are read from local disks",
+        )
     return found
 
 
@@ -233,7 +287,14 @@ def listed(roots: Iterable[Path]) -> list[Segment]:
     A seal puts a file in its place and then removes others: a listing that it overlaps may hold
     neither. So it is done again until two agree.
     """
-    kept = list(roots)
+    kept = [root for root in roots if not isinstance(root, Address)]
+    # one listing of a store is of one moment, but for what was sealed between two of its pages:
+    # that is put before it is removed, and has the later name
+    there = [one for root in roots if isinstance(root, Address) for one in segments(root)]
+    return [*_listed(kept), *there] if kept else there
+
+
+def _listed(kept: Sequence[Path]) -> list[Segment]:
     before = _quiet(kept)
     found = [segment for root in kept for segment in segments(root)]
     for _ in range(LOOKS):
@@ -269,7 +330,11 @@ def _counts_more(one: Segment, other: Segment) -> bool:
     """Compare copies of one segment: the sealed one counts, else what was shipped further."""
     if one.is_sealed != other.is_sealed:
         return one.is_sealed
-    return not one.is_sealed and one.path.stat().st_size > other.path.stat().st_size
+    return not one.is_sealed and _size(one) > _size(other)
+
+
+def _size(segment: Segment) -> int:
+    return segment.path.stat().st_size if segment.size is None else segment.size
 
 
 def counting(found: Iterable[Segment], replaced: Mapping[Path, frozenset[str]]) -> list[Segment]:
@@ -284,12 +349,12 @@ def counting(found: Iterable[Segment], replaced: Mapping[Path, frozenset[str]]) 
         One segment for each (attempt, table, writer, number), in the order given; a segment that
         a merged file of the same attempt replaces is left out.
     """
-    said = {os.fspath(path): names for path, names in replaced.items() if names}
+    said = {str(path): names for path, names in replaced.items() if names}
     kept = list(found)
     gone = {
         (segment.attempt, name)
         for segment in (kept if said else ())
-        for name in said.get(os.fspath(segment.file), ())
+        for name in said.get(str(segment.file), ())
     }
     by_attempt: dict[str, list[int]] = {}
     for place, segment in enumerate(kept):
@@ -299,7 +364,7 @@ def counting(found: Iterable[Segment], replaced: Mapping[Path, frozenset[str]]) 
         known: dict[tuple[str, str, int], int] = {}
         for place in places:
             segment = kept[place]
-            if gone and _is_gone(segment, gone, said.get(os.fspath(segment.file), ())):
+            if gone and _is_gone(segment, gone, said.get(str(segment.file), ())):
                 continue
             key = (segment.table, segment.writer, segment.number)
             other = known.setdefault(key, place)
@@ -314,56 +379,6 @@ def _is_gone(segment: Segment, gone: Container[tuple[str, str]], own: Container[
     stem = segment.name.rpartition(".")[0]
     names = (segment.name, f"{stem}.parquet", f"{stem}.arrows")
     return segment.name not in own and any((segment.attempt, name) in gone for name in names)
-
-
-def check_replaced_once(kept: Iterable[Segment], replaced: Mapping[Path, frozenset[str]]) -> None:
-    """
-    Refuse two merged files that both count and hold the same rows: they would count twice.
-
-    Raises:
-        UnreadableError: both name one segment that they stand for.
-    """
-    said = {os.fspath(path): names for path, names in replaced.items() if names}
-    owners: dict[tuple[str, str], Segment] = {}
-    for segment in kept if said else ():
-        for name in said.get(os.fspath(segment.file), ()):
-            other = owners.setdefault((segment.attempt, name), segment)
-            if other != segment:
-                raise UnreadableError(
-                    f"{segment.path} and {other.path} both stand for {name}",
-                    hint="remove one of the two; roots with copies of a file are sealed as one",
-                )
-
-
-def gaps(kept: Iterable[Segment], replaced: Mapping[Path, frozenset[str]]) -> list[Segment]:
-    """
-    List the segments that a writer must have written and that are not there.
-
-    A writer numbers its segments from 0 without a gap, so a hole below the largest number is a
-    lost file. A run of missing numbers is one entry; its path is the sealed file that was
-    expected, with the first and the last number.
-    """
-    said = {os.fspath(path): names for path, names in replaced.items() if names}
-    numbers: dict[tuple[str, str, str, str], set[int]] = {}
-    for segment in kept:
-        key = (segment.folder, segment.attempt, segment.table, segment.writer)
-        numbers.setdefault(key, set()).add(segment.number)
-        for name in said.get(os.fspath(segment.file), ()):
-            match = _SEGMENT.fullmatch(name)
-            if match is not None:
-                other = (segment.folder, segment.attempt, match["table"], match["writer"])
-                numbers.setdefault(other, set()).add(int(match["number"]))
-    missing = []
-    for (folder, attempt, table, writer), present in sorted(numbers.items()):
-        kind: Literal["samples", "events"] = "samples" if table == "samples" else "events"
-        expected = 0
-        for number in sorted(present):
-            if number > expected:
-                names = f"{expected:06d}" + (f"..{number - 1:06d}" if number - 1 > expected else "")
-                path = Path(folder) / f"{table}-{writer}-{names}.parquet"
-                missing.append(Segment(path, attempt, kind, writer, expected))
-            expected = number + 1
-    return missing
 
 
 def replaced_names(metadata: Mapping[bytes, bytes] | None) -> frozenset[str]:
