@@ -6,10 +6,10 @@ No framework is needed: a `DataLoader` takes any iterable of lists for its `batc
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 from ledger_audit.errors import UsageError
+from ledger_audit.ledger.address import place_of
 from ledger_audit.ledger.following import Lane, MicroBatch
 
 
@@ -28,14 +28,14 @@ def steps(
         UnreadableError: there is no plan, or a file is damaged.
         UsageError: the plan is for fewer ranks.
     """
-    return Lane(Path(plan), rank).steps(first)
+    return Lane(place_of(plan), rank).steps(first)
 
 
 def micro_batches(
     plan: str | os.PathLike[str], rank: int, *, first: int | None = None
 ) -> Iterator[MicroBatch]:
     """Give the micro-batches of a rank: step, slot and rows; arguments as of `steps`."""
-    return Lane(Path(plan), rank).micro_batches(first)
+    return Lane(place_of(plan), rank).micro_batches(first)
 
 
 class PlanSampler:
@@ -62,7 +62,7 @@ class PlanSampler:
         *,
         index: Callable[[Any], Any] | None = None,
     ) -> None:
-        self._lane = Lane(Path(plan), rank)
+        self._lane = Lane(place_of(plan), rank)
         self._index = index
         self._start = (self._lane.first_step, 0)
         self._next = self._start

@@ -17,6 +17,7 @@ import pyarrow as pa
 from ledger_audit.errors import UnreadableError, VanishedError
 from ledger_audit.ledger import foreign, index, remote, store, wholeness
 from ledger_audit.ledger.address import Address
+from ledger_audit.ledger.ahead import together
 from ledger_audit.ledger.matching import located
 from ledger_audit.ledger.numbering import Numbering
 from ledger_audit.ledger.parts import Groups, Part
@@ -311,12 +312,10 @@ def _plan_sealed(alike: Sequence[store.Segment], told: pa.Table, parts: _Parts) 
 
 
 def _read_open(growing: Sequence[store.Segment]) -> Iterable[OpenRows]:
-    """Read open segments; of an object store, several at once."""
-    return remote.several(
-        lambda one: read_open(one.path, one.size),
-        growing,
-        is_far=all(one.size is not None for one in growing),
-    )
+    """Read open segments; of an object store, several at once, and as of one moment."""
+    is_far = all(one.size is not None for one in growing)
+    found = remote.several(lambda one: read_open(one.path, one.size), growing, is_far=is_far)
+    return together(growing, list(found)) if is_far else found
 
 
 def _open_segment(segment: store.Segment, opened: OpenRows, parts: _Parts) -> None:

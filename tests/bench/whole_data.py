@@ -21,8 +21,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from ledger_audit.ledger.digest import hash_records
+from ledger_audit.ledger.merging import ROWS as ROW_GROUP
 from ledger_audit.ledger.schema import DIGEST_COLUMNS
-from ledger_audit.ledger.sealing.merge import ROWS as ROW_GROUP
 from ledger_audit.ledger.segment import (
     arrow_schema,
     attempt_folder,

@@ -14,10 +14,12 @@ import pyarrow as pa
 
 from ledger_audit.errors import UnreadableError, UsageError, VanishedError
 from ledger_audit.ledger import index, store
+from ledger_audit.ledger.address import Address
+from ledger_audit.ledger.merging import merged
 from ledger_audit.ledger.sealing.account import Live, Merged, SealedAttempt, Sealing
 from ledger_audit.ledger.sealing.alive import alive, alone
 from ledger_audit.ledger.sealing.examining import Examined, Place, examine, told_before
-from ledger_audit.ledger.sealing.merge import let_go, merged, metadata_of
+from ledger_audit.ledger.sealing.merge import let_go, metadata_of
 from ledger_audit.ledger.sealing.plan import Item, items_of, plan
 from ledger_audit.ledger.sealing.publish import publish, remove, sweep, sync_folder
 from ledger_audit.ledger.sealing.settling import settle
@@ -59,6 +61,12 @@ def seal(
         UnreadableError: something in the ledger is not named like a part of one.
         UsageError: it is no ledger, cannot be written, or another seal is at work.
     """
+    if isinstance(root, Address):
+        raise UsageError(
+            f"{root}: is in an object store, and ledgers are sealed on local disks",
+            hint="what a shipper has uploaded is sealed already; to merge small files, `aws s3 "
+            "sync` it to a local folder, seal that, and put it at a new address",
+        )
     if not store.is_ledger_folder(root):
         raise UsageError(
             f"{root}: is no ledger",

@@ -6,17 +6,15 @@ import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from itertools import pairwise
 from pathlib import Path
 from secrets import token_hex
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from ledger_audit.errors import UnreadableError
+from ledger_audit.ledger.merging import write_rows
 from ledger_audit.ledger.sealing.alive import is_locked
 from ledger_audit.ledger.sealing.source import whole
-from ledger_audit.ledger.segment import encodings
 from ledger_audit.ledger.store import INDEX
 
 _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
@@ -49,7 +47,7 @@ def publish(
         with suppress(OSError):  # so that nobody takes it for what a killed seal left
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         with os.fdopen(file, "wb", closefd=False) as sink:
-            _write(rows, starts, sink)
+            write_rows(rows, starts, sink)
         os.fsync(file)
         _check_same(part, rows, metadata)
         if not _is_named(part, path):
@@ -61,12 +59,6 @@ def publish(
             os.unlink(part)
         os.close(file)
     return size
-
-
-def _write(rows: pa.Table, starts: Sequence[int], sink: object) -> None:
-    with pq.ParquetWriter(sink, rows.schema, **encodings(rows.schema)) as writer:
-        for start, end in pairwise([*starts, rows.num_rows]):
-            writer.write_table(rows.slice(start, end - start), row_group_size=end - start)
 
 
 def _check_same(path: Path, rows: pa.Table, metadata: Mapping[bytes, bytes]) -> None:

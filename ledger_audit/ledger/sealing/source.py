@@ -13,15 +13,10 @@ import pyarrow.parquet as pq
 
 from ledger_audit.errors import UnreadableError, VanishedError
 from ledger_audit.ledger import store
+from ledger_audit.ledger.merging import REQUIRED
 from ledger_audit.ledger.recovery import Hole, read_open
 from ledger_audit.ledger.schema import FORMAT, SAMPLE_ID
 from ledger_audit.ledger.segment import Table, arrow_schema
-
-REQUIRED: Mapping[Table, tuple[str, ...]] = {
-    "samples": ("attempt", "rank", SAMPLE_ID, "seq"),
-    "events": ("attempt", "rank", "seq", "kind"),
-}
-"""Columns that stay in a file even where it has no row."""
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,11 @@ import sys
 import time
 from pathlib import Path
 
+from ledger_audit.ledger.address import Address
 from ledger_audit.ledger.shipping import waybill as waybills
 from ledger_audit.ledger.shipping.copies import RefusedError
 from ledger_audit.ledger.shipping.shipment import Shipment
+from ledger_audit.ledger.shipping.upload import Upload
 from ledger_audit.ledger.shipping.waybill import Waybill
 
 FIRST = 5.0
@@ -46,7 +48,7 @@ class Shipper:
     def __init__(self, waybill: Waybill, parent: int, every: float) -> None:
         self._waybill, self._parent, self._every = waybill, parent, every
         self._known = os.stat(waybill.path)
-        self._shipment = Shipment(waybill, is_first=not waybill.arrived.exists())
+        self._shipment = _shipment_of(waybill, is_first=not waybill.arrived.exists())
         self._is_over = False
         self._trouble = ""
         self._pause = LEAST_PAUSE
@@ -100,7 +102,7 @@ class Shipper:
         for other, lock in waybills.unclaimed(self._waybill.spool):
             if other.root == self._waybill.root:
                 try:
-                    Shipment(other, is_first=False).ship(is_over=True)
+                    _shipment_of(other, is_first=False).ship(is_over=True)
                     other.clear(os.fstat(lock))
                     self._tell(f"shipped what the dead writer {other.writer} had left")
                 except (OSError, RefusedError) as problem:
@@ -126,6 +128,12 @@ class Shipper:
         with contextlib.suppress(OSError), socket.socket(fileno=os.dup(0)) as writer:
             flags = socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL
             writer.send(f"{told}\n".encode(errors="replace"), flags)
+
+
+def _shipment_of(waybill: Waybill, *, is_first: bool) -> Shipment | Upload:
+    if isinstance(waybill.root, Address):
+        return Upload(waybill)
+    return Shipment(waybill, is_first=is_first)
 
 
 def _heard() -> bool:

@@ -13,6 +13,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from ledger_audit.errors import UsageError
+from ledger_audit.ledger.address import place_of
+
 _NAME = ".waybill-{}.json"
 
 
@@ -100,8 +103,8 @@ def read(path: Path) -> Waybill:
     told = json.loads(path.read_text())
     try:
         folder, writer = str(told["folder"]), str(told["writer"])
-        found = Waybill(path.parent, Path(told["root"]), folder, writer, bool(told["keeps"]))
-    except (TypeError, KeyError) as problem:
+        found = Waybill(path.parent, place_of(told["root"]), folder, writer, bool(told["keeps"]))
+    except (TypeError, KeyError, UsageError) as problem:
         raise ValueError(f"{path}: is no waybill: {problem}") from problem
     if os.sep in folder or os.sep in writer or found.path != path:
         raise ValueError(f"{path}: names files that are not beside it")

@@ -11,7 +11,6 @@ import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -24,7 +23,7 @@ from ledger_audit.ledger.writer.cursor import Cursor, first_cursor, restored_fro
 from ledger_audit.ledger.writer.emitter import Emitter
 from ledger_audit.ledger.writer.guard import AllReduce, Mode, guard_of, place_of
 from ledger_audit.ledger.writer.saving import Checkpoint, told_claim
-from ledger_audit.ledger.writer.shipping import Shipping
+from ledger_audit.ledger.writer.shipping import Shipping, root_of
 from ledger_audit.ledger.writer.tries import Tries
 
 MOST_SETTLING = 10.0
@@ -36,7 +35,8 @@ class LedgerWriter:
     Writes what one rank does, into files that no other process writes.
 
     Args:
-        root: the ledger's folder, one for all ranks or each its own.
+        root: the ledger's folder, one for all ranks or each its own; or `s3://BUCKET/FOLDER`, with
+            a spool.
         rank: index in the group that shards data.
         world_size: ranks that shard data.
         attempt: label of this launch, the same on all ranks; null: from the launcher's variables.
@@ -63,7 +63,8 @@ class LedgerWriter:
             nothing, and takes part in the guard.
 
     Raises:
-        LedgerWriteError: only if strict.
+        LedgerWriteError: only if strict, or if the root is none that can be written to.
+        UsageError: the root is an address in a store that is not known.
     """
 
     _kept: list[int]
@@ -103,7 +104,11 @@ class LedgerWriter:
         self._total = first_cursor(parent, resumed_from, place, attempt, run_id)
         self.attempt, self.run_id = self._total.attempt, self._total.run
         self.writer = f"r{self.rank:05d}-{secrets.token_hex(4)}"
-        own, target = spool if self._is_logged else None, attempt_folder(Path(root), self.attempt)
+        home = root_of(root, spool)
+        own, target = (
+            spool if self._is_logged else None,
+            attempt_folder(home, self.attempt),
+        )
         self._shipping = Shipping(own, target, self.writer, every=ship_every, keeps=keep_spool)
         self._emitter = self._opened(strict=strict, rolls_at=(segment_bytes, segment_seconds))
         known = {
@@ -114,7 +119,7 @@ class LedgerWriter:
         }
         self._say("start", None, start_of(self._total, parent, resumed_from, known))
         at = place_of(self._total, parent, resumed_from, known, is_peer=is_peer)
-        self._guard = guard_of(guard, all_reduce, Path(root), at)
+        self._guard = guard_of(guard, all_reduce, home, at)
 
     def _opened(self, *, strict: bool, rolls_at: tuple[int, float]) -> Emitter:
         metadata = metadata_of(self.writer, run_id=self.run_id, host=socket.gethostname())

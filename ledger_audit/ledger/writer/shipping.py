@@ -14,8 +14,11 @@ import sys
 import threading
 import time
 import weakref
+from importlib.util import find_spec
 from pathlib import Path
 
+from ledger_audit.errors import LedgerWriteError
+from ledger_audit.ledger.address import Address, place_of
 from ledger_audit.ledger.shipping.waybill import Waybill
 
 AGAIN = 10.0
@@ -25,6 +28,34 @@ _ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 _log = logging.getLogger("ledger_audit")
 _live: "weakref.WeakSet[Shipping]" = weakref.WeakSet()
+
+
+def root_of(root: str | os.PathLike[str], spool: str | os.PathLike[str] | None) -> Path:
+    """
+    Give the place of a ledger's root.
+
+    Raises:
+        UsageError: it is an address in a store that is not known.
+        LedgerWriteError: it is in an object store, and nothing can be shipped there.
+    """
+    place = place_of(root)
+    if spool is not None and isinstance(place_of(spool), Address):
+        raise LedgerWriteError(
+            f"{place_of(spool)}: is no folder on this node",
+            hint="give a folder of a local disk as spool=, and the address as the root",
+        )
+    if isinstance(place, Address):
+        if spool is None:
+            raise LedgerWriteError(
+                f"{place}: is in an object store, where no record can be written at once",
+                hint="give spool=, a folder on this node: files are written there and shipped",
+            )
+        if find_spec("boto3") is None:
+            raise LedgerWriteError(
+                f"{place}: boto3, which ships to it, is not installed",
+                hint="pip install 'ledger-audit[s3]'",
+            )
+    return place
 
 
 class _Process(subprocess.Popen[bytes]):
@@ -56,7 +87,9 @@ class Shipping:
         every: float,
         keeps: bool,
     ) -> None:
-        root, name = Path(os.path.abspath(target.parent)), target.name
+        is_far = isinstance(target, Address)
+        root = target.parent if is_far else Path(os.path.abspath(target.parent))
+        name = target.name
         self._is_needed = spool is not None
         own = root if spool is None else Path(os.path.abspath(spool))
         self.folder = target if spool is None else own / name
@@ -180,7 +213,8 @@ class Shipping:
             return self._lock
 
     def _launch(self, lock: int) -> None:
-        if os.path.realpath(self._waybill.spool) == os.path.realpath(self._waybill.root):
+        spool, root = self._waybill.spool, self._waybill.root
+        if not isinstance(root, Address) and os.path.realpath(spool) == os.path.realpath(root):
             raise OSError("spool and root are one folder")
         name = os.path.basename(sys.executable or "")
         if getattr(sys, "frozen", False) or not ("python" in name or "pypy" in name):
