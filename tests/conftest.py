@@ -50,4 +50,8 @@ def _plain_surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Suites that need what few have are looked at only by `-m` and their name, and fail then."""
     name = collection_path.name
-    return True if name in ("frameworks", "browser") and config.option.markexpr != name else None
+    return (
+        True
+        if name in ("frameworks", "browser", "remote") and config.option.markexpr != name
+        else None
+    )

@@ -10,6 +10,7 @@ import hashlib
 from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,6 @@ class Bucket:
         assert isinstance(folder, Address)
         self._folder = folder
         self._access: Access | None = None
-        self._client: Any = None
 
     def put(self, name: str, data: bytes) -> None:
         """
@@ -83,30 +83,8 @@ class Bucket:
 
     def _connected(self) -> Any:
         """Give the client; another one where the identity was renewed."""
-        access = access_of(self._folder)
-        if access != self._access:
-            import boto3  # noqa: PLC0415  # the extra `s3`
-            from botocore.config import Config  # noqa: PLC0415
-
-            self._client = boto3.session.Session().client(
-                "s3",
-                endpoint_url=access.endpoint,
-                region_name=access.region,
-                aws_access_key_id=access.key,
-                aws_secret_access_key=access.secret,
-                aws_session_token=access.token,
-                config=Config(
-                    connect_timeout=CONNECT_S,
-                    read_timeout=SILENT_S,
-                    retries={"mode": "standard", "total_max_attempts": ATTEMPTS},
-                    s3={"addressing_style": "path"} if access.endpoint else None,
-                    # stores of others do not know the newer sums; MD5 is asked for by hand
-                    request_checksum_calculation="when_required",
-                    response_checksum_validation="when_required",
-                ),
-            )
-            self._access = access
-        return self._client
+        self._access = access_of(self._folder)
+        return _client_of(self._access)
 
     @contextmanager
     def _told(self, name: str) -> Iterator[None]:
@@ -126,6 +104,31 @@ class Bucket:
                 text = self._access.scrubbed(text)
             place = str(self._folder / name)
             raise OSError(errno.EIO, text, place) from None
+
+
+@lru_cache(maxsize=4)
+def _client_of(access: Access) -> Any:
+    """Give boto3's client, one for each identity: to make one takes long."""
+    import boto3  # noqa: PLC0415  # the extra `s3`
+    from botocore.config import Config  # noqa: PLC0415
+
+    return boto3.session.Session().client(
+        "s3",
+        endpoint_url=access.endpoint,
+        region_name=access.region,
+        aws_access_key_id=access.key,
+        aws_secret_access_key=access.secret,
+        aws_session_token=access.token,
+        config=Config(
+            connect_timeout=CONNECT_S,
+            read_timeout=SILENT_S,
+            retries={"mode": "standard", "total_max_attempts": ATTEMPTS},
+            s3={"addressing_style": "path"} if access.endpoint else None,
+            # stores of others do not know the newer sums; MD5 is asked for by hand
+            request_checksum_calculation="when_required",
+            response_checksum_validation="when_required",
+        ),
+    )
 
 
 def _md5(data: bytes) -> Any:
