@@ -8,6 +8,7 @@ it on a local disk is refused.
 import os
 import re
 from pathlib import Path, PosixPath
+from typing import Any, NoReturn
 
 from ledger_audit.errors import UsageError
 
@@ -45,14 +46,27 @@ class Address(PosixPath):
         """Say that it depends on no working directory."""
         return True
 
+    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
+        """Refuse what some versions of Python do with the text of a path."""
+        raise self._refusal
+
+    iterdir = _refuse
+    glob = _refuse
+    rglob = _refuse
+    walk = _refuse
+
+    @property
+    def _refusal(self) -> UsageError:
+        return UsageError(
+            f"{self}: is in an object store, and this needs a place on a local disk",
+            hint="name a local file or folder; `aws s3 sync` copies between the two",
+        )
+
     def __str__(self) -> str:
         return f"{_OURS}://{'/'.join(self.parts[1:])}"
 
     def __fspath__(self) -> str:
-        raise UsageError(
-            f"{self}: is in an object store, and this needs a place on a local disk",
-            hint="name a local file or folder; `aws s3 sync` copies between the two",
-        )
+        raise self._refusal
 
 
 def place_of(named: str | os.PathLike[str]) -> Path:

@@ -74,13 +74,6 @@ class Access:
         }
         return {name: value for name, value in told.items() if value is not None}
 
-    def scrubbed(self, text: str) -> str:
-        """Take what is secret out of a text."""
-        for secret in (self.secret, self.token):
-            if secret:
-                text = text.replace(secret, "***")
-        return text
-
 
 def access_of(address: Address) -> Access:
     """
@@ -205,9 +198,8 @@ def complaint(name: str, problem: BaseException, access: Access | None = None) -
     """Say what a server did, and what to do about it."""
     text = str(problem)
     told = _XML.search(text)
-    short = " ".join((": ".join(filter(None, told.groups())) if told else text).split())[:LONGEST]
-    if access is not None:
-        short = access.scrubbed(short)
+    short = " ".join((": ".join(filter(None, told.groups())) if told else text).split())
+    short = scrubbed(short, access)[:LONGEST]
     server = "the object store" if access is None else access.server
     if _NO_BUCKET.search(text):
         hint = "check the name of the bucket, and AWS_ENDPOINT_URL"
@@ -216,6 +208,16 @@ def complaint(name: str, problem: BaseException, access: Access | None = None) -
     else:
         hint = "check that the server of AWS_ENDPOINT_URL answers, and try again"
     return UnreadableError(f"{name}: cannot be read from {server}: {short}", hint=hint)
+
+
+def scrubbed(text: str, access: Access | None) -> str:
+    """Take what is secret out of a text."""
+    known = [_variable("AWS_SECRET_ACCESS_KEY"), _variable("AWS_SESSION_TOKEN")]
+    if access is not None:
+        known += [access.secret, access.token]
+    for secret in filter(None, known):
+        text = text.replace(secret, "***")
+    return text
 
 
 def is_of_store(problem: BaseException) -> bool:

@@ -23,6 +23,7 @@ from ledger_audit.ledger.remote import (
     SILENT_S,
     Access,
     access_of,
+    scrubbed,
 )
 
 
@@ -99,9 +100,7 @@ class Bucket:
         except OSError:
             raise
         except Exception as problem:  # boto3 has no base of all its errors
-            text = " ".join(str(problem).split())[:LONGEST]
-            if self._access is not None:
-                text = self._access.scrubbed(text)
+            text = scrubbed(" ".join(str(problem).split()), self._access)[:LONGEST]
             place = str(self._folder / name)
             raise OSError(errno.EIO, text, place) from None
 
