@@ -53,7 +53,7 @@ def test_an_address_has_the_parts_of_a_path() -> None:
 def test_no_local_disk_is_touched(
     act: Callable[[Path], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever would open, make or look for a file refuses, in a folder that has one of the name."""
+    """Whatever would open, make or look for a file refuses, also where a folder has the name."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "s3:" / "bucket" / "run").mkdir(parents=True)
     with pytest.raises(UsageError, match="s3://bucket/run: is in an object store"):

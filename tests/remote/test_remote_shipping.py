@@ -4,6 +4,7 @@ import io
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -15,6 +16,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from conftest import ROOT
 from running import ledger_audit
 from storing import SECRET, Network, Store, served, until, variables
 
@@ -490,3 +492,43 @@ def test_the_uploading_process_loads_no_engine() -> None:
     )
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
     assert b"[]\n" == ran.stdout
+
+
+PAGE = (ROOT / "docs" / "object-stores.md").read_text()
+
+
+@pytest.mark.usefixtures("network")
+def test_the_examples_of_the_page_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A job trains, fails and is resumed by the page's lines, and is audited by its commands."""
+    monkeypatch.chdir(tmp_path)
+    (lines,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    (commands,) = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
+    here = lines.replace("/local/ledger", str(tmp_path / "spool"))
+    assert here != lines
+    state: dict[str, Any] = {"step": 0}
+    for last in (5, 8):
+        names = {"LedgerWriter": LedgerWriter, "rank": 0, "world": 1, "state": state}
+        exec(here, names)
+        ledger: Any = names["ledger"]
+        for step in range(state["step"] + 1, last + 1):
+            ledger.record(step, 0, [2 * step, 2 * step + 1])
+            ledger.commit(step)
+            if step == 4:
+                with ledger.checkpoint(step) as cursor:
+                    state = {"step": step, "cursor": cursor}
+        ledger.close()
+    asked = [line.split() for line in commands.splitlines() if line.startswith("ledger-audit ")]
+    codes = [ledger_audit(*words[1:]).code for words in asked]
+    assert [0, 0] == codes[:2]
+    assert codes[2] in (0, 3)  # as far as it can be planned
+    assert (tmp_path / "page.html").exists()
+    assert list((tmp_path / "plan").glob("attempt=*"))
+    assert not (tmp_path / "s3:").exists()
+
+
+def test_the_page_names_every_variable() -> None:
+    """What is read from the surroundings is what the page says."""
+    source = "".join(path.read_text() for path in (ROOT / "ledger_audit" / "ledger").rglob("*.py"))
+    assert set(re.findall(r"\bAWS_[A-Z0-9_]+\b", source)) - {"AWS_"} <= set(
+        re.findall(r"\bAWS_[A-Z0-9_]+\b", PAGE)
+    )
