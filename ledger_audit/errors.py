@@ -50,6 +50,12 @@ class UnreadableError(LedgerAuditError):
     exit_code = ExitCode.UNREADABLE
 
 
+class ClusterError(LedgerAuditError):
+    """The cluster that was to read the input failed: nothing is said of it."""
+
+    exit_code = ExitCode.UNREADABLE
+
+
 class UnprovenError(LedgerAuditError):
     """The ledger does not prove what the command would have to build on: nothing was made."""
 

@@ -49,12 +49,12 @@ def open_following(
         UsageError: the run is none, or the reference holds no record.
     """
     ledger = open_ledger(roots, columns=reading.columns, stream=reading.stream)
-    run = opened_run(ledger)
+    run = opened_run(ledger, reading.engine)
     if reference is None:
         return run, None
     named_one = open_ledger([reference], columns=reading.columns, stream=reading.stream)
     same_id_type([ledger, named_one])
-    expected = source_of(named_one)
+    expected = source_of(named_one, reading.engine)
     if not any(one.seen for one in expected.lineage.chain):
         raise UsageError(
             f"{named_one.name}: holds no record",

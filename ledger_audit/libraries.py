@@ -1,6 +1,7 @@
 """Lets all records of a ledger pass by: where the archive meets the reasoning about whole runs."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 import polars as pl
 
@@ -14,6 +15,16 @@ from ledger_audit.ledger.spent import Spent
 from ledger_audit.ledger.uses import Bytes, Hashes, Unnoted
 from ledger_audit.ledger.uses import seen as noting
 from ledger_audit.ledger.whole import Scan, Whole
+
+
+@dataclass(frozen=True)
+class Engine:
+    """What lets all records of a ledger pass by."""
+
+    library: Callable[[Ledger, Archive], Library]
+    """Asks the questions about all records."""
+    lookup: Callable[[Ledger], Callable[[str, pl.Series], pl.DataFrame]]
+    """→ attempt, ids → every used record of the attempt with one of the ids."""
 
 
 def library_of(ledger: Ledger, archive: Archive, bucket: Bucket | None = None) -> Library:
@@ -64,3 +75,7 @@ def library_of(ledger: Ledger, archive: Archive, bucket: Bucket | None = None) -
 
 def _scan(steps: Steps) -> Scan:
     return Scan(steps.attempt, steps.first, steps.last, steps.but)
+
+
+LOCAL = Engine(library_of, lambda ledger: ledger.lookup)
+"""This process."""

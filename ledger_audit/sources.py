@@ -26,7 +26,7 @@ from ledger_audit.ledger.searching import Search as AllSamples
 from ledger_audit.ledger.tables import hash_frame
 from ledger_audit.ledger.tallying import Sums
 from ledger_audit.ledger.whole import Whole
-from ledger_audit.libraries import library_of
+from ledger_audit.libraries import LOCAL, Engine
 from ledger_audit.model import Reading
 from ledger_audit.model.forbidden import Kind
 from ledger_audit.printable import counted
@@ -49,17 +49,18 @@ def open_source(roots: Sequence[Path], reading: Reading) -> Opened:
     Raises:
         UsageError: it is an expected stream, which nobody ran.
     """
-    return opened_run(open_ledger(roots, columns=reading.columns, stream=reading.stream))
+    ledger = open_ledger(roots, columns=reading.columns, stream=reading.stream)
+    return opened_run(ledger, reading.engine)
 
 
-def opened_run(ledger: Ledger) -> Opened:
+def opened_run(ledger: Ledger, engine: Engine | None = None) -> Opened:
     """
-    Give what the ledger of a run holds.
+    Give what the ledger of a run holds; `engine` lets all records pass by, null: this process.
 
     Raises:
         UsageError: it is an expected stream, which nobody ran.
     """
-    source = source_of(ledger)
+    source = source_of(ledger, engine)
     if source.lineage.is_expected:
         raise UsageError(
             f"{ledger.name}: is a stream that is expected, and no run",
@@ -103,7 +104,10 @@ def open_pair(
         for roots in (control, run)
     ]
     same_id_type(ledgers)
-    expected, source = source_of(ledgers[0]), opened_run(ledgers[1])
+    expected, source = (
+        source_of(ledgers[0], reading.engine),
+        opened_run(ledgers[1], reading.engine),
+    )
     for one, ledger in ((expected, ledgers[0]), (source, ledgers[1])):
         if not any(attempt.seen for attempt in one.lineage.chain):
             raise UsageError(
@@ -206,15 +210,22 @@ def chosen_resumes(source: Source, reading: Reading) -> list[int]:
     return [resumed[reading.resume - 1]]
 
 
-def source_of(ledger: Ledger) -> Opened:
-    """Give what a ledger holds, with the lineage that its events tell."""
+def source_of(ledger: Ledger, engine: Engine | None = None) -> Opened:
+    """
+    Give what a ledger holds, with the lineage that its events tell.
+
+    Args:
+        ledger: that is open.
+        engine: lets all records pass by; null: this process.
+    """
+    engine = LOCAL if engine is None else engine
     acts = ledger.acts()
     lineage = reconstruct(_told(acts), ledger.extents(), ledger.runs)
     opened = Opened(
         lineage=lineage,
         records=ledger.records,
         tries=ledger.tries,
-        lookup=ledger.lookup,
+        lookup=engine.lookup(ledger),
         has_commits=ledger.has_commits() or lineage.is_expected,
         hashed=hash_frame if ledger.stream is None else None,
         digest_columns=DIGEST_COLUMNS,
@@ -224,7 +235,7 @@ def source_of(ledger: Ledger) -> Opened:
         search=_search(lambda _: ledger, [ledger]),
         archive=lambda: _archive(ledger, opened),
         rows=Whole(ledger).rows(),
-        library=lambda: library_of(ledger, opened.archive()),
+        library=lambda: engine.library(ledger, opened.archive()),
     )
     return opened
 

@@ -7,7 +7,8 @@ What its samples came to may be counted in pieces, by processes that know nothin
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from ledger_audit.ledger.digest import digest
 from ledger_audit.ledger.id_lists import read_ids
 from ledger_audit.ledger.opening import open_ledger
 from ledger_audit.ledger.pieces import read_piece
-from ledger_audit.libraries import library_of
+from ledger_audit.libraries import LOCAL, library_of
 from ledger_audit.model import Reading
 from ledger_audit.model.exposure import Exposure
 from ledger_audit.sources import opened_run
@@ -146,7 +147,9 @@ def count_bucket(
     Raises:
         UsageError: as `verify` does.
     """
-    opened = _opened(question, tell, bucket)
+    engine = replace(LOCAL, library=partial(library_of, bucket=bucket))
+    reading = replace(question.reading, engine=engine)
+    opened = _opened(replace(question, reading=reading), tell)
     found = piece(opened.library, opened.promised, opened.contract, question.reading.memory, tell)
     return {**opened.head, "bucket": [bucket.number, bucket.of]}, frames_of(found)
 
@@ -205,8 +208,8 @@ def bucket_in(head: Mapping[str, Any], path: Path) -> tuple[int, int]:
     return told[0], told[1]  # type: ignore[index]  # it is a pair
 
 
-def _opened(question: Question, tell: Tell, bucket: Bucket | None = None) -> _Opened:
-    """Open the ledger, for all samples or those of one bucket."""
+def _opened(question: Question, tell: Tell) -> _Opened:
+    """Open the ledger."""
     if question.contract.draws_anew:
         raise UsageError(
             "the contract lets samples be drawn anew: none is promised once",
@@ -216,7 +219,7 @@ def _opened(question: Question, tell: Tell, bucket: Bucket | None = None) -> _Op
     reading = question.reading
     contract = question.contract.of_stream(reading.stream)
     ledger = open_ledger(question.roots, columns=reading.columns, stream=reading.stream)
-    library = library_of(ledger, opened_run(ledger).archive(), bucket)
+    library = opened_run(ledger, reading.engine).library()
     if not any(one.seen for one in library.archive.source.lineage.chain):
         raise UsageError(f"{ledger.name}: holds no record", hint="point at a ledger with records")
     listed = None

@@ -52,6 +52,6 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     name = collection_path.name
     return (
         True
-        if name in ("frameworks", "browser", "remote") and config.option.markexpr != name
+        if name in ("frameworks", "browser", "remote", "spark") and config.option.markexpr != name
         else None
     )

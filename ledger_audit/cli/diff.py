@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from ledger_audit.cli.engine import on_engine, running
 from ledger_audit.cli.options import JUDGED, LEDGER, Number, seconds, shared, terms_of
 from ledger_audit.cli.output import tell
 from ledger_audit.cli.progress import progress
@@ -54,6 +55,7 @@ from ledger_audit.cli.progress import progress
     show_default=True,
     help="How long to --wait: 90s, 10m, 2h. Then what is there is judged, and is unproven.",
 )
+@on_engine
 @shared
 def diff(
     ledger: tuple[Path, ...],
@@ -83,8 +85,9 @@ def diff(
         raise click.UsageError("--reference does not go with --post")
     contract = terms_of(options, "relative")
     options["after"] = max(options["after"], options["awaited"] or 0)
-    reading = audit.Reading(**options)
-    with progress() as told:
+    engine, master = options.pop("engine"), options.pop("master")
+    with progress() as told, running(engine, master) as found:
+        reading = audit.Reading(**options, engine=found)
         if post is None or checkpoint_step is None:
             if reading.awaited is not None:
                 wait_for(ledger, reading, timeout=timeout, tell=told)

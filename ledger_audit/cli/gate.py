@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from ledger_audit.cli.engine import on_engine, running
 from ledger_audit.cli.options import JUDGED, LEDGER, MEMORY, shared, terms_of
 from ledger_audit.cli.output import tell
 from ledger_audit.cli.progress import progress
@@ -20,6 +21,7 @@ from ledger_audit.cli.progress import progress
     is_flag=True,
     help="Take what commits tell for what was used: records are read only of steps that differ.",
 )
+@on_engine
 @shared
 def gate(
     control: Path,
@@ -38,7 +40,8 @@ def gate(
     from ledger_audit import audit
 
     contract = terms_of(options, "step")
-    reading = audit.Reading(full=True, **options)
-    with progress() as told:
+    engine, master = options.pop("engine"), options.pop("master")
+    with progress() as told, running(engine, master) as found:
+        reading = audit.Reading(full=True, **options, engine=found)
         report = audit.gate([control], [run], reading, contract, told)
     return tell(report, form, reports)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ledger_audit.cli.engine import on_engine, running
 from ledger_audit.cli.options import (
     BUCKET,
     COLUMN,
@@ -26,7 +27,7 @@ from ledger_audit.cli.progress import progress
 if TYPE_CHECKING:
     from ledger_audit.continuity.contract import Contract
     from ledger_audit.model.exposure import Exposure
-    from ledger_audit.verification import Question
+    from ledger_audit.verification import Question, Tell
 
 
 def _samples(
@@ -64,6 +65,7 @@ def _samples(
     help="Do not compare the digests in commits with the records; where they are those of the "
     "manifest, read no record at all.",
 )
+@on_engine
 @BUCKET
 @click.option(
     "-o",
@@ -99,23 +101,31 @@ def verify(
     from ledger_audit import verification
     from ledger_audit.model import Reading
 
+    engine, master = options.pop("engine"), options.pop("master")
     if (bucket is None) != (output is None):
         raise click.UsageError("--bucket and --output belong together")
     if bucket is not None and (reports or form != "terminal"):
         raise click.UsageError("--bucket makes no report: give --format and --report to merge")
+    if bucket is not None and engine != "local":
+        raise click.UsageError("--bucket is for schedulers without Spark: give one of the two")
     names = ("stream", "columns", "memory", "trusts_digests")
-    reading = Reading(**{name: options.pop(name) for name in names})
+    asked = {name: options.pop(name) for name in names}
     contract = contract.with_terms(default="relative", waived=sorted(waived))
-    question = verification.Question(ledger, reading, contract, **options)
-    if bucket is not None and output is not None:
-        return _count(question, bucket, output, waived)
-    with progress() as told:
+    with progress() as told, running(engine, master) as found:
+        reading = Reading(**asked, engine=found)
+        question = verification.Question(ledger, reading, contract, **options)
+        if bucket is not None and output is not None:
+            return _count(question, bucket, output, waived, told)
         report = verification.verified(question, told)
     return tell_exposure(report, form, reports)
 
 
 def _count(
-    question: "Question", bucket: tuple[int, int], output: Path, waived: frozenset[str]
+    question: "Question",
+    bucket: tuple[int, int],
+    output: Path,
+    waived: frozenset[str],
+    told: "Tell",
 ) -> int:
     """Write the piece of one bucket."""
     from ledger_audit import verification
@@ -123,8 +133,7 @@ def _count(
     from ledger_audit.ledger.pieces import write_piece
     from ledger_audit.printable import printable
 
-    with progress() as told:
-        head, tables = verification.count_bucket(question, Bucket(*bucket), told)
+    head, tables = verification.count_bucket(question, Bucket(*bucket), told)
     write_piece(output, {**head, "waived": sorted(waived)}, tables)
     own, every = int(tables["used"]["records"].sum()), tables["records"].item()
     say(

@@ -117,6 +117,8 @@ class Reading:
     """Bytes for counting; what is told does not depend on it."""
     awaited: int | None = None
     """Whole steps that the newest judged resume must have left; null: as many as there are."""
+    engine: Any = None
+    """What lets all records pass by, an `Engine` of `libraries`; null: this process."""
 
     def told(self) -> dict[str, Any]:
         """Give the options as the report shows them."""
