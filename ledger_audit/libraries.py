@@ -8,13 +8,16 @@ import polars as pl
 from ledger_audit.continuity.checkpoints.archive import Archive
 from ledger_audit.continuity.exposure.library import Library, Looked, Seen, Steps
 from ledger_audit.ledger.buckets import Bucket
-from ledger_audit.ledger.counting import Hashing, Tally, look
+from ledger_audit.ledger.counting import Hashing, Tally, look, sizes
 from ledger_audit.ledger.reader import Ledger
 from ledger_audit.ledger.searching import Search
 from ledger_audit.ledger.spent import Spent
 from ledger_audit.ledger.uses import Bytes, Hashes, Unnoted
 from ledger_audit.ledger.uses import seen as noting
 from ledger_audit.ledger.whole import Scan, Whole
+
+_FEW = 8
+"""Buckets of which each may note its uses in a byte for each id; a key has as many bytes."""
 
 
 @dataclass(frozen=True)
@@ -37,12 +40,14 @@ def library_of(ledger: Ledger, archive: Archive, bucket: Bucket | None = None) -
         return whole.bounds("sample_id") if ledger.id_type.is_integer() else None
 
     def begin(memory: int, may_be_direct: bool) -> Bytes | Hashes:
-        edges = bounds() if may_be_direct else None
+        # a byte for each id of the whole range: of few samples, a key for each is less
+        is_direct = may_be_direct and (bucket is None or bucket.of <= _FEW)
+        edges = bounds() if is_direct else None
         rows = sum(Search(ledger).size(attempt) for attempt in ledger.attempts)
         return noting(edges, rows if bucket is None else -(-rows // bucket.of), memory)
 
     def own(rows: pl.DataFrame) -> pl.DataFrame:
-        return rows if bucket is None else rows.filter(bucket.holds)
+        return rows if bucket is None else rows.filter(bucket.holds(ledger.id_type))
 
     def looked(
         seen: Seen,
@@ -68,7 +73,7 @@ def library_of(ledger: Ledger, archive: Archive, bucket: Bucket | None = None) -
         ids=lambda steps: whole.ids(_scan(steps)),
         put_away=lambda: dict(Search(ledger).put_away()),
         times=whole.times,
-        sizes=lambda steps: whole.sizes(_scan(steps)),
+        sizes=lambda steps: sizes(whole, _scan(steps)),
         own=own,
     )
 

@@ -5,7 +5,7 @@ What is seen on the way is handed on to what notes the uses of samples.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import Any, Literal
 
@@ -146,6 +146,31 @@ def look(whole: Whole, scan: Scan, rows: Iterable[pl.DataFrame], tally: Tally) -
     for frame in rows:
         if frame.height:
             tally.take(frame.select(tally.columns))
+
+
+def sizes(whole: Whole, scan: Scan) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """
+    Count all used records of some steps, whoever asks for their samples.
+
+    Returns:
+        rank, step, n; and the passes that they are of: source, epoch.
+    """
+    every = replace(whole, bucket=None)
+    counts = [pl.DataFrame(schema=COUNTS)]
+    passes: set[Pass] = set()
+    lock = Lock()
+
+    def take(batch: pl.DataFrame) -> None:
+        found = _runs(batch, None)
+        own = {of for of, _ in _passes(batch)}
+        with lock:
+            counts.append(found)
+            passes.update(own)
+
+    every.each(scan, [pl.col("rank", "step", *_PASS)], take)
+    summed = pl.concat(counts).group_by("rank", "step").agg(pl.col("n").sum())
+    schema = {name: SUMS[name] for name in _PASS}
+    return summed, pl.DataFrame([*passes], schema=schema, orient="row")
 
 
 def hash_quickly(records: pl.DataFrame) -> pl.Series:

@@ -110,19 +110,6 @@ class Whole:
         ids = self._rows(scan).select("source", "epoch", SAMPLE_ID).unique()
         return collect(ids, self.ledger.name, streams=True)
 
-    def sizes(self, scan: Scan) -> pl.DataFrame:
-        """
-        Count all used records of some steps, whoever asks for their samples.
-
-        Returns:
-            rank, step, source, epoch, n.
-        """
-        rows = self.ledger.scanned_used(scan.attempt, scan.first, scan.last).filter(scan.where)
-        counted = rows.group_by("rank", "step", "source", "epoch").agg(
-            pl.len().cast(pl.Int64).alias("n")
-        )
-        return collect(counted, self.ledger.name, streams=True)
-
     def lowest(self, scan: Scan, where: pl.Expr, most: int) -> pl.Series:
         """Give the lowest ids of the used records of some steps that fulfil a condition."""
         ids = self._rows(scan).filter(where).select(pl.col(SAMPLE_ID)).unique()
@@ -181,7 +168,11 @@ class Whole:
         return rows.filter(*self._where(scan))
 
     def _where(self, scan: Scan) -> list[pl.Expr]:
-        return [scan.where] if self.bucket is None else [scan.where, self.bucket.holds]
+        return (
+            [scan.where]
+            if self.bucket is None
+            else [scan.where, self.bucket.holds(self.ledger.id_type)]
+        )
 
     def _bounds(self, part: Part, column: str) -> tuple[int, int] | None:
         if part.groups is not None:

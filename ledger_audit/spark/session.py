@@ -4,6 +4,7 @@ import json
 import os
 import re
 import socket
+import subprocess
 import sys
 import tempfile
 import warnings
@@ -29,6 +30,8 @@ _QUIET = {
 }
 _PATIENCE = 5.0
 """Seconds within which a master takes a connection."""
+_LEAVING = 30.0
+"""Seconds that Java may take to end."""
 _NEED = "pip install 'ledger-audit[spark]', on every node, with Java 17 or later"
 
 
@@ -126,7 +129,11 @@ def _end(found: "SparkSession") -> None:
         process = getattr(gateway, "proc", None)
         if process is not None:
             process.stdin.close()
-            process.wait()
+            try:
+                process.wait(_LEAVING)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
         SparkContext._gateway = SparkContext._jvm = None
 
 

@@ -132,7 +132,10 @@ class Library:
     Attempt, a step (null: none) → rank, since_ns (of its commit of the step; else of its start),
     until_ns (of the last thing that it logged).
     """
-    sizes: Callable[[Steps], pl.DataFrame]
-    """Steps → rank, step, source, epoch, n: all records, also of samples that are not its own."""
+    sizes: Callable[[Steps], tuple[pl.DataFrame, pl.DataFrame]]
+    """
+    Steps → rank, step, n: all records, also of samples that are not its own; and source, epoch: the
+    passes that they are of.
+    """
     own: Callable[[pl.DataFrame], pl.DataFrame] = field(default=_all)
     """Rows with `sample_id` → those of the samples that are answered for."""

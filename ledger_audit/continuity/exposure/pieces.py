@@ -141,12 +141,12 @@ def _settled(library: Library) -> tuple[list[Leg], list[Pass], int]:
     """Find the odd steps, the passes and the number of all records, whoever's they are."""
     legs, passes, records = [], [pl.DataFrame(schema=dict(list(USED.items())[1:3]))], 0
     for leg in all_legs(library):
-        sizes = library.sizes(leg.plain)
-        more = surplus(leg, sizes.group_by("rank", "step").agg(pl.col("n").sum()))
+        sizes, of_plain = library.sizes(leg.plain)
+        more = surplus(leg, sizes)
         legs.append(leg.with_odd(more) if len(more) else leg)
         plain = sizes.filter(~pl.col("step").is_in(more.implode()))
         rows = [committed_of(leg, one) for one in looked_at(library, legs[-1])]
-        passes += [frame.select(PASS).unique() for frame in (plain, *rows)]
+        passes += [of_plain, *(frame.select(PASS).unique() for frame in rows)]
         records += int(plain["n"].sum()) + sum(frame.height for frame in rows)
     found = pl.concat(passes).unique().sort(PASS)
     return legs, list(found.iter_rows()), records
