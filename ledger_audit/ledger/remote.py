@@ -35,6 +35,7 @@ _REFUSED = re.compile(
     r"|INVALID_ACCESS_KEY|INVALID_SIGNATURE|SIGNATURE|ExpiredToken|InvalidToken|TokenRefresh",
     re.IGNORECASE,
 )
+_NO_OBJECT = re.compile(r"404 Not Found|NoSuchKey")
 _NO_BUCKET = re.compile(r"NO_SUCH_BUCKET|NoSuchBucket", re.IGNORECASE)
 _XML = re.compile(r"<Code>(.*?)</Code>(?:.*?<Message>(.*?)</Message>)?", re.DOTALL)
 
@@ -70,7 +71,6 @@ class Access:
             "aws_allow_http": str((self.endpoint or "").startswith("http://")).lower(),
             "connect_timeout": f"{CONNECT_S}s",
             "timeout": f"{3 * SILENT_S}s",
-            "max_retries": ATTEMPTS - 1,
         }
         return {name: value for name, value in told.items() if value is not None}
 
@@ -195,8 +195,10 @@ def reached(address: Address, access: Access) -> Iterator[None]:
 
 
 def complaint(name: str, problem: BaseException, access: Access | None = None) -> UnreadableError:
-    """Say what a server did, and what to do about it."""
+    """Say what a server did, and what to do about it; an object that is gone has vanished."""
     text = str(problem)
+    if _NO_OBJECT.search(text) and not _NO_BUCKET.search(text):
+        return VanishedError.of(name)  # some versions of the engine have no word of their own
     told = _XML.search(text)
     short = " ".join((": ".join(filter(None, told.groups())) if told else text).split())
     short = scrubbed(short, access)[:LONGEST]

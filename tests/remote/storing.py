@@ -48,6 +48,8 @@ class Network:
     """Only each so-manieth connection is."""
     cuts: int = 0
     """Connections that were cut."""
+    refused: int = 0
+    """Connections that were refused."""
     requests: list[tuple[str, str]] = field(default_factory=list)
     down: int = 0
     """Bytes that came from the server."""
@@ -68,6 +70,7 @@ class Network:
         """Do no harm any more, and forget what passed."""
         self.refuses = self.forbids = self.is_silent = False
         self.delay_s, self.cuts_after, self.cuts_each, self.cuts, self.down = 0.0, None, 1, 0, 0
+        self.refused = 0
         self.requests.clear()
 
     def refuse(self) -> None:
@@ -85,6 +88,7 @@ class Network:
             client, _ = self._listener.accept()
             self._connections += 1
             if self.refuses:
+                self.refused += 1
                 _reset(client)
                 continue
             threading.Thread(

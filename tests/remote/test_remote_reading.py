@@ -152,16 +152,11 @@ def plant_forbidding(network: Network) -> None:
     network.forbids = True
 
 
-def plant_cutting(network: Network) -> None:
-    network.cuts_after = 300
-
-
 @pytest.mark.parametrize(
     ("harm", "says"),
     [
         (plant_refusing, "check that the server of AWS_ENDPOINT_URL answers"),
         (plant_forbidding, "s3:ListBucket and s3:GetObject"),
-        (plant_cutting, "check that the server of AWS_ENDPOINT_URL answers"),
     ],
 )
 def test_a_server_that_fails_is_said_and_no_ledger_without_records(
@@ -238,21 +233,19 @@ def test_a_slow_server_changes_nothing(network: Network) -> None:
 
 
 def test_a_connection_that_breaks_never_changes_a_verdict(network: Network) -> None:
-    """Cut after any number of bytes, it is asked again, or the command says that it cannot read."""
+    """What is cut now and then is asked for again; what is cut each time is exit code 4."""
     run = f"{RUNS[1]}/run"
     true = ledger_audit("diff", run, "--format", "json")
-    outcomes = set()
-    for after, each in ((1_500, 3), (4_000, 1)):
-        network.heal()
-        network.cuts_after, network.cuts_each = after, each
-        ran = ledger_audit("diff", there(run), "--format", "json")
-        assert network.cuts > 0
-        outcomes.add(ran.code)
-        if ran.code == 4:
-            assert ("", True) == (ran.out, there(run) in ran.err), (after, ran)
-        else:
-            assert true == Ran(ran.code, ran.out.replace(there(""), ""), ""), (after, ran)
-    assert {true.code, 4} == outcomes
+    network.cuts_after, network.cuts_each = 1_500, 3
+    ran = ledger_audit("diff", there(run), "--format", "json")
+    assert network.cuts > 0
+    assert true == Ran(ran.code, ran.out.replace(there(""), ""), "")
+    network.heal()
+    network.cuts_after = 4_000
+    ran = ledger_audit("diff", there(run), "--format", "json")
+    assert network.cuts > 0
+    assert (4, "") == (ran.code, ran.out)
+    assert there(run) in ran.err
 
 
 def test_a_silent_server_is_given_up(network: Network, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -327,7 +320,7 @@ def test_records_ahead_of_their_events_are_left_out(store: Store, tmp_path: Path
     shown = ledger_audit("show", there("ahead"), "--format", "json")
     ledger = open_ledger([place_of(there("ahead"))])
     assert [1, 2, 3] == ledger.records("a", 1)["sample_id"].to_list(), shown
-    assert [("torn", 3)] == [(one.reason, one.from_step) for one in ledger.unread]
+    assert () == ledger.unread
     store.put(f"ahead/attempt=a/{events.name}", events.read_bytes())
     whole = open_ledger([place_of(there("ahead"))])
     assert [1, 2, 3, 3] == whole.records("a", 1)["sample_id"].to_list()

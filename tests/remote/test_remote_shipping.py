@@ -221,28 +221,44 @@ def test_a_bad_server_costs_neither_records_nor_time(
     train: Callable[..., Trainer], network: Network, store: Store
 ) -> None:
     """While it is bad, no step waits and files stay; nothing there is cut; then all arrives."""
-    trainer = train("bad", steps=140, pause=0.02, options={"ship_timeout": 40.0})
+    options = {"ship_timeout": 40.0}
+    trainer = train("bad", steps=120, pause=0.02, options=options, waits=True)
     trainer.until_step(20)
     network.refuse()
-    trainer.until_step(60)
-    network.heal()
-    network.forbids = True
-    trainer.until_step(80)
+    until(lambda: network.refused > 0)
     network.heal()
     network.cuts_after = 2_000
-    trainer.until_step(110)
-    assert network.cuts > 0
-    network.cuts_after, network.cuts_each = 1_500, 2
-    trainer.until_step(140)
+    until(lambda: network.cuts > 0)
+    network.heal()
+    network.forbids = True
+    until(lambda: network.count("PUT", "bad/") > 0)
+    trainer.until_step(120)
     for name, data in store.objects("bad/").items():
         if name.endswith(".parquet"):
             assert pq.read_table(io.BytesIO(data)).num_rows > 0
+    assert not trainer.has_shipped_all
     network.heal()
-    told = trainer.end()
+    _, told = trainer.process.communicate("\n", timeout=60)
     until(lambda: trainer.has_shipped_all, seconds=60)
-    assert trainer.slowest < 0.5
+    assert trainer.slowest < 2.0
     assert SECRET not in told
-    check_whole(trainer.root, 140)
+    check_whole(trainer.root, 120)
+
+
+def test_a_silent_server_never_hangs_the_job(
+    train: Callable[..., Trainer], network: Network
+) -> None:
+    """No step waits for an answer, and `close` waits as long as it may."""
+    network.is_silent = True
+    trainer = train("silent", steps=30, pause=0.02, options={"ship_timeout": 0.5})
+    trainer.until_step(30)
+    said, took, _ = trainer.line()
+    assert ("closed", True) == (said, 0.4 < took < 4.0), took
+    assert trainer.slowest < 2.0
+    assert not trainer.has_shipped_all
+    network.heal()
+    until(lambda: trainer.has_shipped_all, seconds=60)
+    check_whole(trainer.root, 30)
 
 
 def test_what_is_wrong_is_said_in_the_log_of_the_job(
