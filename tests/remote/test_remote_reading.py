@@ -225,6 +225,17 @@ def test_a_profile_gives_credentials(store: Store, tmp_path: Path) -> None:
     assert ran.stdout == ledger_audit("diff", f"{RUNS[0]}/run").out
 
 
+def test_every_client_follows_the_same_variables(
+    network: Network, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The endpoint of S3 goes before that of all services, for who lists and for who reads."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", network.url)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    run = f"{RUNS[1]}/run"
+    there_too = ledger_audit("diff", there(run))
+    assert ledger_audit("diff", run) == there_too
+
+
 def test_a_slow_server_changes_nothing(network: Network) -> None:
     """What comes late is waited for."""
     network.delay_s = 0.02
