@@ -231,6 +231,18 @@ def test_every_client_follows_the_same_variables(
     """The endpoint of S3 goes before that of all services, for who lists and for who reads."""
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", network.url)
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    monkeypatch.setenv("AWS_SESSION_TOKEN", "a-token")
+    told = remote.options_of(place_of(there("any")))
+    assert told["credential_provider"] is None
+    assert {
+        "aws_access_key_id": "AKIDEXAMPLE",
+        "aws_secret_access_key": SECRET,
+        "aws_session_token": "a-token",
+        "aws_region": "eu-central-1",
+        "aws_endpoint_url": network.url,
+        "aws_allow_http": "true",
+    }.items() <= told["storage_options"].items()
+    assert {} == remote.options_of(Path("any"))
     run = f"{RUNS[1]}/run"
     there_too = ledger_audit("diff", there(run))
     assert ledger_audit("diff", run) == there_too
