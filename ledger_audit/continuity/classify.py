@@ -210,7 +210,7 @@ def _expected(facts: Facts, order: Order, *, is_drawn: bool) -> pl.DataFrame:
     allowed = facts.reference_recipe.largest_padding(facts.size)
     is_spare = left & pl.col("spare")
     if rows.select(is_spare.any()).item():
-        is_spare &= _nth_sequence(is_spare) <= allowed
+        is_spare &= _nth_sequence(rows.with_columns(chosen=is_spare)) <= allowed
     rows = rows.with_columns(spare=is_spare)
     left &= ~pl.col("spare")
     lost = pl.col("rank").is_in(sorted(_silent_ranks(facts)))
@@ -233,10 +233,12 @@ def _expected(facts: Facts, order: Order, *, is_drawn: bool) -> pl.DataFrame:
     return rows.with_columns(outcome=outcome)
 
 
-def _nth_sequence(chosen: pl.Expr) -> pl.Expr:
+def _nth_sequence(rows: pl.DataFrame) -> pl.Series:
     """Number the sequences of a generation that hold a chosen record, from 1, in their order."""
-    is_first = pl.int_range(pl.len()).over(*SEQUENCE, chosen) == 0
-    return (chosen & is_first).cum_sum().over("generation")
+    # in two steps: Polars before 1.35 has no window within a window
+    is_first = pl.int_range(pl.len()).over(*SEQUENCE, "chosen") == 0
+    marked = rows.select("generation", first=pl.col("chosen") & is_first)
+    return marked.select(pl.col("first").cum_sum().over("generation")).to_series()
 
 
 def _is_spare_repeat(facts: Facts) -> pl.Expr:
