@@ -43,6 +43,20 @@ def test_the_whole_run_benchmark_runs_on_a_tiny_ledger(tmp_path: Path) -> None:
     assert [] == [row[1:3] for row in rows if not row[2].replace(".", "").isdigit()]
 
 
+def test_the_benchmark_of_engines_runs_on_a_tiny_ledger(tmp_path: Path) -> None:
+    """One process and three pieces: the script insists on the same bytes and the right verdict."""
+    command = [sys.executable, str(BENCH / "engines.py"), "--records", "0.1", "--ids", "text"]
+    command += ["--tools", "local", "buckets", "--buckets", "3", "--questions", "replays"]
+
+    ran = subprocess.run(
+        [*command, "--folder", str(tmp_path)], capture_output=True, text=True, check=False
+    )
+
+    assert 0 == ran.returncode, ran.stderr
+    rows = [line for line in ran.stdout.splitlines() if line.startswith("| verify")]
+    assert ["verify", "3 buckets in turn, and merge"] == [row.split(" | ")[1] for row in rows]
+
+
 def test_many_writers_share_no_file() -> None:
     """64 processes write into one folder for a few seconds while it is listed and read."""
     told = subprocess.run(

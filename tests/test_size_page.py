@@ -69,6 +69,8 @@ def test_every_result_is_that_of_its_formula() -> None:
         ("packed_open", "| 8 | yes | ledger | 90 | 265 | 137.0 | 5.7 |"),
         ("files", "| opening, with the index | 45 | 3.3 |"),
         ("files", "| opening, no index | 40 | 44 |"),
+        ("spark_record", "| Spark, 2 workers of one core | 17.6 | 29.4 |"),
+        ("spark_record", "| Spark, 2 workers of one core | 43.5 | 52.9 |"),
     ],
 )
 def test_a_measured_figure_is_the_one_that_was_measured(name: str, text: str) -> None:

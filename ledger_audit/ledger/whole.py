@@ -86,7 +86,11 @@ class Whole:
     def records(self, scan: Scan, where: pl.Expr) -> pl.DataFrame:
         """Give the used records of some steps that fulfil a condition, as `Ledger.lookup` does."""
         rows = self.ledger.scanned(scan.attempt, scan.first, scan.last)
-        return self.ledger.found(rows.filter(*self._where(scan), where))
+        found = self.ledger.found(rows.filter(scan.where, where))
+        # few fulfil it: they alone are shared out
+        return (
+            found if self.bucket is None else found.filter(self.bucket.holds(self.ledger.id_type))
+        )
 
     def sums(self, scan: Scan) -> pl.DataFrame:
         """Add up some steps: source, epoch, records, tokens (of those with spans), spans."""

@@ -26,6 +26,11 @@ SETTINGS = {
     "spark.sql.shuffle.partitions": "4",
 }
 
+BRIEFLY = {
+    f"spark.{one}.extraJavaOptions": "-XX:TieredStopAtLevel=1" for one in ("driver", "executor")
+}
+"""What runs for seconds is not worth being compiled twice."""
+
 
 @dataclass(frozen=True)
 class Standalone:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -19,13 +20,13 @@ from faults import make
 from native import read_lines, write_ledger
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
-from standalone import Standalone, standalone
+from standalone import BRIEFLY, SETTINGS, Standalone, standalone
 from test_hostile import NASTY
 from test_verify import ZOO, cut, used
 
 from ledger_audit import audit, sources, verification
 from ledger_audit.continuity.contract import DIFF
-from ledger_audit.errors import LedgerAuditError
+from ledger_audit.errors import ClusterError, ExitCode, LedgerAuditError
 from ledger_audit.ledger.schema import DIGEST_COLUMNS
 from ledger_audit.ledger.tables import hash_frame
 from ledger_audit.model import Reading
@@ -53,7 +54,8 @@ RUNS = [
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
     """A master and two workers, for all tests."""
-    with standalone(tmp_path_factory.mktemp("cluster")) as found:
+    folder = tmp_path_factory.mktemp("cluster")
+    with standalone(folder, settings=SETTINGS | BRIEFLY) as found:
         yield found
 
 
@@ -219,6 +221,36 @@ def test_errors_of_executors_are_told_as_ours(spark: SparkSession, tmp_path: Pat
     assert found.startswith("UnreadableError: ")
     assert str(root) in found
     assert "Traceback" not in found
+
+
+def test_an_executor_that_is_killed_is_replaced(spark: SparkSession) -> None:
+    """What it had done is done again by another one: the same bytes."""
+
+    def executor(batches: Any) -> Any:  # a worker of Python is a child of a child of it
+        for batch in batches:
+            told = Path(f"/proc/{os.getppid()}/stat").read_text().rpartition(")")[2].split()
+            yield pa.RecordBatch.from_pydict({"id": pa.array([int(told[1])] * batch.num_rows)})
+
+    found = spark.range(0, 1, 1, 1).mapInArrow(executor, "id bigint").collect()[0][0]
+    assert b"CoarseGrainedExecutorBackend" in Path(f"/proc/{found}/cmdline").read_bytes()
+    os.kill(found, signal.SIGKILL)
+
+    same(ZOO / "torch-ddp-double-failure" / "run", spark)
+
+
+def test_a_cluster_that_gives_up_is_no_verdict(spark: SparkSession) -> None:
+    """A task that fails again and again, for no reason of ours."""
+
+    def failing(batches: Any) -> Any:
+        yield from batches
+        raise ValueError("no reason of ours")
+
+    with pytest.raises(PySparkException) as caught:
+        spark.range(0, 1, 1, 1).mapInArrow(failing, "id bigint").collect()
+
+    found = session_of_spark._meant(caught.value, Path(os.devnull), None, has_begun=True)
+    assert isinstance(found, ClusterError)
+    assert ExitCode.UNREADABLE == found.exit_code
 
 
 def test_the_command_writes_the_report_and_nothing_else(cluster: Standalone) -> None:
