@@ -79,6 +79,22 @@ class Reading:
             yield from handed(batch, self.schema)
 
 
+@dataclass(frozen=True)
+class Held:
+    """Rows that the driver holds, for tasks to hand on."""
+
+    batches: Sequence[bytes]
+    """As messages of Arrow, one a task."""
+    schema: pa.Schema
+
+    def read(self, tasks: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Give the rows of the tasks of given numbers."""
+        for batch in tasks:
+            for number in batch.column(0).to_pylist():
+                if number < len(self.batches):
+                    yield pa.ipc.read_record_batch(pa.py_buffer(self.batches[number]), self.schema)
+
+
 def _told(kind: str, message: str, hint: str) -> RuntimeError:
     """Give an error that says in one line what the driver is to tell."""
     told = {"kind": kind, "message": message, "hint": hint}

@@ -15,7 +15,7 @@ from ledger_audit.ledger.parts import Part
 from ledger_audit.ledger.queries import collect
 from ledger_audit.ledger.reader import Ledger
 from ledger_audit.ledger.whole import Scan
-from ledger_audit.spark.executing import VERSIONS, Reading, Share, arrow_schema, handed
+from ledger_audit.spark.executing import VERSIONS, Held, Reading, Share, arrow_schema, handed
 
 _ROWS = 1 << 21
 """Rows that one task reads, at the most where row groups are not larger."""
@@ -78,8 +78,10 @@ class Frames:
     def of(self, rows: pl.DataFrame, schema: pa.Schema | None = None) -> DataFrame:
         """Hand rows of this process to the cluster."""
         schema = arrow_schema(rows.lazy()) if schema is None else schema
-        table = pa.Table.from_batches(handed(rows, schema), schema)
-        return self.spark.createDataFrame(table, _ddl(schema))
+        # not createDataFrame: of several small tables of Arrow, Spark 4.3 was seen to drop rows
+        held = Held([one.serialize().to_pybytes() for one in handed(rows, schema)], schema)
+        tasks = self.spark.range(0, max(1, len(held.batches)), 1, max(1, len(held.batches)))
+        return tasks.mapInArrow(held.read, _ddl(schema))
 
     def _none(self, columns: Sequence[pl.Expr]) -> Iterable[tuple[str, pl.DataType]]:
         return self.ledger.scanned("").select(columns).collect_schema().items()
