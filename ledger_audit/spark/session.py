@@ -55,7 +55,7 @@ def session(master: str | None) -> Iterator["SparkSession"]:
     if SparkSession.getActiveSession() is not None:
         raise UsageError("a session of Spark runs in this process", hint="stop it first")
     builder = SparkSession.builder.appName("ledger-audit")
-    for key, value in _QUIET.items():
+    for key, value in {**_QUIET, **_identity()}.items():
         builder = builder.config(key, value)
     if master is not None:
         builder = builder.master(master)
@@ -71,6 +71,12 @@ def session(master: str | None) -> Iterator["SparkSession"]:
     finally:
         os.close(handle)
         log.unlink(missing_ok=True)
+
+
+def _identity() -> dict[str, str]:
+    """Let executors ask an object store as whom the variables of the driver say."""
+    named = {key: value for key, value in os.environ.items() if key.startswith("AWS_")}
+    return {f"spark.executorEnv.{key}": value for key, value in named.items()}
 
 
 def _run(builder: Any, handle: int, log: Path, master: str | None) -> Iterator["SparkSession"]:

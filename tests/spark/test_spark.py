@@ -22,12 +22,14 @@ from native import read_lines, write_ledger
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from standalone import BRIEFLY, SETTINGS, Standalone, standalone
+from storing import Store, served, variables
 from test_hostile import NASTY
 from test_verify import ZOO, cut, used
 
 from ledger_audit import audit, sources, verification
 from ledger_audit.continuity.contract import DIFF
 from ledger_audit.errors import ClusterError, ExitCode, LedgerAuditError
+from ledger_audit.ledger.address import place_of
 from ledger_audit.ledger.schema import DIGEST_COLUMNS
 from ledger_audit.ledger.tables import hash_frame
 from ledger_audit.model import Reading
@@ -61,8 +63,16 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
 
 
 @pytest.fixture(scope="session")
-def spark(cluster: Standalone) -> Iterator[SparkSession]:
+def store() -> Iterator[Store]:
+    """An object store, and the variables that lead to it."""
+    with served() as found, variables(found):
+        yield found
+
+
+@pytest.fixture(scope="session")
+def spark(cluster: Standalone, store: Store) -> Iterator[SparkSession]:
     """One session on it: to start one takes longer than most of what it is asked."""
+    assert store.variables.keys() <= os.environ.keys()  # before the session: executors get them
     with session(cluster.url) as found:
         yield found
 
@@ -135,6 +145,21 @@ def test_gate_and_diff_are_those_of_one_process(
         assert bool(asked) == (engine is not None)
 
     assert reports[0] == reports[1]
+
+
+def test_executors_read_from_an_object_store(
+    store: Store, spark: SparkSession, tmp_path: Path
+) -> None:
+    """They fetch row groups themselves, as whom the driver asks: the bytes of one process."""
+    lines = read_lines(ZOO / "torch-ddp-epoch-restart" / "run")
+    address = store.upload(write_ledger(lines, tmp_path / "run"), "spark/run")
+    question = verification.Question([place_of(address)], Reading(), DIFF, None, {})
+    one = told(question, None)
+    store.network.heal()
+
+    assert one == told(question, spark)
+    assert json.loads(one)["verdict"] == "broken"
+    assert store.network.count("GET", "samples-") > 0
 
 
 def test_both_workers_have_read(cluster: Standalone, spark: SparkSession) -> None:
