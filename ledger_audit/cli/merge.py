@@ -39,12 +39,13 @@ def _question(head: dict[str, Any], path: Path) -> "Question":
     """Read from a piece what was asked."""
     from ledger_audit.continuity.contract import Contract
     from ledger_audit.contract_file import read_contract
+    from ledger_audit.ledger.address import place_of
     from ledger_audit.model import Reading
     from ledger_audit.verification import Question
 
     try:
         inputs, options, file = head["inputs"], head["options"], head["contract"]["file"]
-        roots = tuple(Path(root) for root in inputs["ledger"])
+        roots = tuple(place_of(root) for root in inputs["ledger"])
         manifest = None if inputs["manifest"] is None else Path(inputs["manifest"])
         samples = {source: int(count) for source, count in options["samples"]}
         names = ("stream", "columns", "trusts_digests")

@@ -96,6 +96,20 @@ def test_every_command_says_the_same_of_an_address(
     assert openings.get(command, 1) == network.count("GET", "list-type=2")
 
 
+def test_pieces_of_an_address_are_merged(network: Network, tmp_path: Path) -> None:
+    """A piece names what it is of; `merge` finds it there again."""
+    address = there(f"{RUNS[0]}/run")
+    pieces = [str(tmp_path / f"piece-{number}") for number in (1, 2)]
+    for number, piece in enumerate(pieces, 1):
+        assert ledger_audit("verify", address, "--bucket", f"{number}/2", "-o", piece).code == 0
+    network.heal()
+
+    merged = ledger_audit("merge", *pieces, "--format", "json")
+
+    assert merged.report == ledger_audit("verify", address, "--format", "json").report
+    assert network.count("GET", "list-type=2") == 2
+
+
 def _alike(text: str, plan: str) -> str:
     return text.replace(there(""), "").replace(plan, "PLAN")
 
