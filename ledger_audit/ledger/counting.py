@@ -121,15 +121,25 @@ class Tally:
 
     def _check(self, batch: pl.DataFrame) -> None:
         if batch["key"].null_count() or batch["rank"].null_count():
-            raise UnreadableError(
-                f"{self.name}: a used record has no rank or no 'sample_id'",
-                hint="every used record needs rank, step, slot and sample_id",
-            )
+            raise unnamed(self.name)
         if self.has_spans and batch.filter(pl.col("tokens") < 0).height:
-            raise UnreadableError(
-                f"{self.name}: in a used record, 'token_end' precedes 'token_start'",
-                hint="spans are half-open ranges of tokens: [token_start, token_end)",
-            )
+            raise turned_round(self.name)
+
+
+def unnamed(name: str) -> UnreadableError:
+    """Refuse a ledger for a record of which nobody knows whose it is, or what."""
+    return UnreadableError(
+        f"{name}: a used record has no rank or no 'sample_id'",
+        hint="every used record needs rank, step, slot and sample_id",
+    )
+
+
+def turned_round(name: str) -> UnreadableError:
+    """Refuse a ledger for a span that ends before it begins."""
+    return UnreadableError(
+        f"{name}: in a used record, 'token_end' precedes 'token_start'",
+        hint="spans are half-open ranges of tokens: [token_start, token_end)",
+    )
 
 
 def look(whole: Whole, scan: Scan, rows: Iterable[pl.DataFrame], tally: Tally) -> None:

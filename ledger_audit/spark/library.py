@@ -11,8 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812  # as everybody calls them
 
 from ledger_audit.continuity.checkpoints.archive import Archive
 from ledger_audit.continuity.exposure.library import Hashing, Library, Looked, Pass, Seen, Steps
-from ledger_audit.errors import UnreadableError
-from ledger_audit.ledger.counting import COUNTS, SUMS, Tally
+from ledger_audit.ledger.counting import COUNTS, SUMS, Tally, turned_round, unnamed
 from ledger_audit.ledger.digest import hash_records
 from ledger_audit.ledger.reader import Ledger
 from ledger_audit.ledger.schema import DIGEST_COLUMNS, SAMPLE_ID
@@ -288,17 +287,11 @@ def _typed(rows: pl.DataFrame, types: Mapping[str, pl.DataType]) -> pl.DataFrame
 
 
 def _check(name: str, found: pl.DataFrame) -> None:
-    """Refuse what `Tally` refuses, in the same words."""
+    """Refuse what `Tally` refuses."""
     if found["rank"].null_count() or found["unnamed"].sum():
-        raise UnreadableError(
-            f"{name}: a used record has no rank or no 'sample_id'",
-            hint="every used record needs rank, step, slot and sample_id",
-        )
+        raise unnamed(name)
     if (found["shortest"] < 0).any():
-        raise UnreadableError(
-            f"{name}: in a used record, 'token_end' precedes 'token_start'",
-            hint="spans are half-open ranges of tokens: [token_start, token_end)",
-        )
+        raise turned_round(name)
 
 
 def _is_gapless(steps: pl.DataFrame) -> bool:
