@@ -16,6 +16,7 @@ from ledger_audit import audit, machine
 from ledger_audit.continuity.windows import RECORD, Source
 from ledger_audit.errors import UsageError
 from ledger_audit.model import Reading, Report, Resumed, Verdict
+from ledger_audit.sources import open_source
 
 NARROW = Reading(before=3, after=3)
 RUNS = [
@@ -105,6 +106,22 @@ def test_what_is_asked_for_and_does_not_fit_is_refused(tmp_path: Path) -> None:
     assert "without --full" in refused.value.hint
     with pytest.raises(UsageError, match="all 704 records"):
         audit.gate([root], [root])  # they do not differ, and are too few to be summed up
+
+
+def test_only_what_may_be_used_counts(tmp_path: Path) -> None:
+    """What was only read, and what another stream used, is not held for an audit of training."""
+    lines = [
+        *attempt(0, dealt(1, 10)),
+        *[{**one, "stage": "read"} for one in attempt(1, dealt(11, 13), after=(0, 10))],
+        *attempt(2, dealt(11, 15), after=(0, 10), stream="eval"),
+    ]
+    root = tmp_path / "run"
+    emit_ledger(lines, root)
+    age(root)
+    assert ledger_audit("seal", root).code == 0
+
+    assert open_source([root], Reading()).rows == 40
+    assert open_source([root], Reading(stream="eval")).rows == 20
 
 
 def test_the_machine_tells_what_it_has() -> None:

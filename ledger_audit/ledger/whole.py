@@ -13,10 +13,10 @@ import polars as pl
 
 from ledger_audit.ledger.buckets import Bucket
 from ledger_audit.ledger.extents import used
-from ledger_audit.ledger.parts import Part
+from ledger_audit.ledger.parts import Groups, Mask, Part
 from ledger_audit.ledger.queries import batches, collect
 from ledger_audit.ledger.reader import Ledger
-from ledger_audit.ledger.schema import SAMPLE_ID
+from ledger_audit.ledger.schema import SAMPLE_ID, USED
 
 _PLACE = ("rank", "step", "slot", "row", "seq")
 
@@ -159,13 +159,28 @@ class Whole:
         return min(low for low, _ in found), max(high for _, high in found)
 
     def rows(self) -> int:
-        """Count the rows of sealed files, as their footers do; what is in memory is not counted."""
+        """
+        Count the rows of sealed files that may be used records of the stream, as footers tell.
+
+        What is in memory is not counted.
+        """
         return sum(
-            int(part.groups.rows.sum())
+            int(part.groups.rows[self._may_be_used(part.groups)].sum())
             for parts in self.ledger._samples.values()
             for part in parts
             if part.groups is not None
         )
+
+    def _may_be_used(self, groups: Groups) -> Mask:
+        """Tell of each row group whether it may hold a used record of the stream."""
+        has_stage = groups.is_full("stage") & groups.is_one("stage")
+        is_other = has_stage & ~groups.is_only("stage", USED)
+        stream = self.ledger.stream
+        if stream is None:
+            return ~(is_other | groups.is_full("stream"))
+        has_stream = groups.is_full("stream") & groups.is_one("stream")
+        is_other |= has_stream & ~groups.is_only("stream", stream)
+        return ~(is_other | groups.is_null("stream"))
 
     def _rows(self, scan: Scan) -> pl.LazyFrame:
         rows = self.ledger.scanned_used(scan.attempt, scan.first, scan.last)
