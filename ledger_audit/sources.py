@@ -12,10 +12,11 @@ from ledger_audit.continuity.contract import Contract, IdList
 from ledger_audit.continuity.exposure.library import Library
 from ledger_audit.continuity.forbidden import Found, find_forbidden
 from ledger_audit.continuity.forbidden.searching import Rule, Search, Searchable
+from ledger_audit.continuity.holding import RECORD
 from ledger_audit.continuity.lineage import Attempt, Lineage, reconstruct
 from ledger_audit.continuity.settling import ROWS, Both
 from ledger_audit.continuity.terms import asked_of
-from ledger_audit.continuity.windows import RECORD, Source
+from ledger_audit.continuity.windows import Source
 from ledger_audit.errors import UsageError
 from ledger_audit.ledger.id_lists import read_ids
 from ledger_audit.ledger.opening import open_ledger, same_id_type

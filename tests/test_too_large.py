@@ -13,7 +13,8 @@ from running import ledger_audit
 from tiny import attempt, dealt
 
 from ledger_audit import audit, machine
-from ledger_audit.continuity.windows import RECORD, Source
+from ledger_audit.continuity.holding import RECORD
+from ledger_audit.continuity.windows import Source
 from ledger_audit.errors import UsageError
 from ledger_audit.model import Reading, Report, Resumed, Verdict
 from ledger_audit.sources import open_source

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ledger_audit.cli.options import FORMAT, LEDGER, REDACT, REPORT, Reports
+from ledger_audit.cli.options import FORMAT, JUDGED, LEDGER, REDACT, REPORT, Reports
 from ledger_audit.cli.progress import progress
 from ledger_audit.cli.verify import tell_exposure
 from ledger_audit.errors import UnreadableError
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ledger_audit.verification import Question
 
 
-@click.command()
+@click.command(epilog=JUDGED)
 @click.argument("piece", nargs=-1, required=True, type=LEDGER)
 @REDACT
 @FORMAT

@@ -92,9 +92,8 @@ def _resumed(facts: Facts, contract: Contract, *, knows_passes: bool) -> pl.Data
     matched = pl.col("ref").is_not_null()
     repeat = pl.col("consumed") | pl.col("used_before") | pl.col("in_reference")
     proven = pl.col("covered") | (pl.col("pass_known") & ~_may_be_designed(facts))
-    if (
-        not knows_passes
-    ):  # any step may be the last of its pass: what is padded has some that is new
+    if not knows_passes:
+        # any step may be the last of its pass: of what is padded, some is new
         proven = pl.col("covered") & (repeat | ~IS_USED).all().over("step")
     branches = [
         (~IS_USED, Resumed.VOID),

@@ -15,12 +15,8 @@ from ledger_audit.continuity.divergence import first_divergence
 from ledger_audit.continuity.expectation import begins_after, departure, with_own_places
 from ledger_audit.continuity.forbidden import Found
 from ledger_audit.continuity.frames import Side
-from ledger_audit.continuity.judging import (
-    audit_windows,
-    check_held,
-    judge_windows,
-    whole_windows,
-)
+from ledger_audit.continuity.holding import check_held, is_held
+from ledger_audit.continuity.judging import audit_windows, judge_windows, whole_windows
 from ledger_audit.continuity.nearby import judge_nearby
 from ledger_audit.continuity.resume import audit_resume
 from ledger_audit.continuity.settling import Both, Settled, first_unlike, settle
@@ -68,7 +64,7 @@ def judge_by_control(
             if found is not None:
                 return found
     rows = control.rows + run.rows
-    if both is not None and run.most is not None and rows > run.most:
+    if both is not None and not is_held(rows, run.most):
         first = first_unlike(both)
         if first is not None:
             return judge_nearby(control, run, first, indices, contract, forbidden)

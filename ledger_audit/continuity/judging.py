@@ -16,11 +16,11 @@ from ledger_audit.continuity.contract import Contract
 from ledger_audit.continuity.expectation import Expectation, guide
 from ledger_audit.continuity.forbidden import Found
 from ledger_audit.continuity.frames import IS_USED, Side
+from ledger_audit.continuity.holding import check_held
 from ledger_audit.continuity.resume import Audited, audit_resume
 from ledger_audit.continuity.terms import asked_of
 from ledger_audit.continuity.weights import trained_again
-from ledger_audit.continuity.windows import RECORD, Source, Windows
-from ledger_audit.errors import UsageError
+from ledger_audit.continuity.windows import Source, Windows
 from ledger_audit.model import Expected, Reading, Resume
 
 
@@ -64,22 +64,6 @@ def judge(
         return _judge_narrowly(source, index, contract, reading, around, expected)
     check_held(source.rows, source.most)
     return _judge_whole(source, index, contract, reading, around, expected)
-
-
-def check_held(rows: int, most: int | None) -> None:
-    """
-    Refuse to look at more records at once than memory holds.
-
-    Raises:
-        UsageError: it does not hold them.
-    """
-    if most is not None and rows > most:
-        raise UsageError(
-            f"all {rows:,} records would have to be held at once, which needs some "
-            f"{-(-rows * RECORD >> 30)} GiB of memory: more than there is",
-            hint="judge the resumes by `diff` without --full, whole runs by `verify`, or use a "
-            "machine with so much memory",
-        )
 
 
 def _judge_whole(

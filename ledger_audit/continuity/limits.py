@@ -7,12 +7,13 @@ import polars as pl
 from ledger_audit.continuity.circumstances import Circumstances
 from ledger_audit.continuity.classify import Classified
 from ledger_audit.continuity.facts import Facts
+from ledger_audit.continuity.holding import needed
 from ledger_audit.continuity.limit_codes import limit
 from ledger_audit.continuity.lineage import Attempt
 from ledger_audit.continuity.order import Disorder
 from ledger_audit.continuity.positions import positions_prove_through
 from ledger_audit.continuity.suspicions import suspicions
-from ledger_audit.continuity.windows import RECORD, whole_through
+from ledger_audit.continuity.windows import whole_through
 from ledger_audit.model import Expected, LaterEpoch, Limit, Positions, Resumed
 from ledger_audit.printable import counted
 
@@ -136,7 +137,7 @@ def _of_size(around: Circumstances) -> list[Limit]:
         return []
     text = (
         f"the window does not explain all that it holds, and all {around.too_large:,} records "
-        f"need some {-(-around.too_large * RECORD >> 30)} GiB of memory: more than there is"
+        f"need {needed(around.too_large)}"
     )
     return [limit("too-large-to-hold", text)]
 

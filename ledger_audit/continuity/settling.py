@@ -14,6 +14,7 @@ from ledger_audit.continuity.contract import Contract
 from ledger_audit.continuity.exposure.counting import Asked, Counted, again, count, found
 from ledger_audit.continuity.exposure.legs import Leg, legs_of, tells
 from ledger_audit.continuity.exposure.library import Library
+from ledger_audit.continuity.holding import is_held
 from ledger_audit.continuity.identity import IDENTITY, SPAN
 from ledger_audit.continuity.opening import closed_of
 from ledger_audit.continuity.unopened import SUMS, Part, partly_opened
@@ -125,9 +126,9 @@ def _by_digests(both: Both, control: Source, run: Source) -> Settled | None:
 
 def _is_worth_it(run: Source, steps: pl.Series, ours: pl.DataFrame) -> bool:
     """Tell whether most steps of the run need not be opened, and memory holds the others."""
-    opened = ours.filter(~pl.col("step").is_in(steps.implode()))["n"].sum()
-    is_held = run.most is None or 2 * opened <= run.most
-    return is_held and len(steps) > 0 and len(steps) * 2 >= ours["step"].n_unique()
+    opened = int(ours.filter(~pl.col("step").is_in(steps.implode()))["n"].sum())
+    is_most = len(steps) > 0 and len(steps) * 2 >= ours["step"].n_unique()
+    return is_most and is_held(2 * opened, run.most)
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 import polars as pl
 
 from ledger_audit.continuity.frames import IS_USED, KNOWN, PASSES, Side, arranged
+from ledger_audit.continuity.holding import is_held
 from ledger_audit.continuity.lineage import Attempt, Lineage
 from ledger_audit.continuity.tries import (
     STEPS,
@@ -27,9 +28,6 @@ Read = Callable[[str, int, int | None], pl.DataFrame]
 
 END = 1 << 62
 """A step after every other."""
-
-RECORD = 640
-"""Bytes that a record takes while all records are looked at, all in all."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +64,7 @@ class Source:
     @property
     def is_too_large(self) -> bool:
         """Tell whether memory does not hold all records at once."""
-        return self.most is not None and self.rows > self.most
+        return not is_held(self.rows, self.most)
 
     def none(self) -> pl.DataFrame:
         """Give RECORDS without a row."""

@@ -153,7 +153,7 @@ class Sums:
             position.hash().sum().alias("mixed"),
         )
         found = collect(by_step, self.ledger.name, streams=True)
-        if _is_gapless(found):
+        if is_gapless(found, lambda every: int(every.hash().sum())):
             return found.select("step", "start", "stop")
         each = collect(rows.select("step", "position").unique(), self.ledger.name, streams=True)
         return ranges_by(each, "step")
@@ -317,19 +317,23 @@ def ranges_by(places: pl.DataFrame, key: str) -> pl.DataFrame:
     )
 
 
-def _is_gapless(steps: pl.DataFrame) -> bool:
+def is_gapless(steps: pl.DataFrame, mixed: Callable[[pl.Series], int]) -> bool:
     """
     Tell whether each step used every position of its range once, and no two share any.
 
     As many as the range holds may still be one twice and one not at all: sums of hashes tell.
+
+    Args:
+        steps: start, stop, n and mixed (the sum of the hashes of its positions) of each.
+        mixed: positions → the sum of their hashes, as it is modulo 2^64.
     """
     width = pl.col("stop") - pl.col("start")
     ordered = steps.sort("start")
     is_apart = (ordered["start"] >= ordered["stop"].shift(1)).fill_null(value=True)
     if not is_apart.all() or not steps.filter(width != pl.col("n")).is_empty():
         return False
-    every = steps.select(pl.int_ranges("start", "stop").explode().hash()).to_series()
-    return bool(every.sum() == steps["mixed"].sum())
+    every = steps.select(pl.int_ranges("start", "stop").explode()).to_series()
+    return (mixed(every) - int(steps["mixed"].sum())) % (1 << 64) == 0
 
 
 def _paths(part: Part) -> list[str]:

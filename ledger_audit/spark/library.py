@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 
-import numpy as np
 import polars as pl
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # as everybody calls them
@@ -12,10 +11,10 @@ from pyspark.sql import functions as F  # noqa: N812  # as everybody calls them
 from ledger_audit.continuity.checkpoints.archive import Archive
 from ledger_audit.continuity.exposure.library import Hashing, Library, Looked, Pass, Seen, Steps
 from ledger_audit.ledger.counting import COUNTS, SUMS, Tally, turned_round, unnamed
-from ledger_audit.ledger.digest import hash_records
+from ledger_audit.ledger.digest import digest
 from ledger_audit.ledger.reader import Ledger
 from ledger_audit.ledger.schema import DIGEST_COLUMNS, SAMPLE_ID
-from ledger_audit.ledger.tallying import ranges_by
+from ledger_audit.ledger.tallying import is_gapless, ranges_by
 from ledger_audit.ledger.uses import Met, Unnoted
 from ledger_audit.ledger.whole import Scan, Whole
 from ledger_audit.libraries import Engine, library_of
@@ -173,10 +172,7 @@ class Cluster:
 
     def find(self, steps: Steps, where: pl.Expr) -> pl.DataFrame:
         """Give the used records of some steps that fulfil a condition."""
-        ledger = self.frames.ledger
-        schema = ledger.scanned("").collect_schema()
-        rows = self.frames.rows(scan_of(steps), [pl.col(name) for name in schema], [where])
-        return ledger.found(_typed(taken(rows), schema).lazy())
+        return _found(self.frames, scan_of(steps), where)
 
     def lowest(self, steps: Steps, where: pl.Expr, most: int) -> pl.Series:
         """Give the lowest ids of the used records of some steps that fulfil a condition."""
@@ -218,7 +214,7 @@ class Cluster:
             )
         )
         types = dict.fromkeys(("step", "start", "stop"), pl.Int64())
-        if _is_gapless(by_step):
+        if is_gapless(by_step, lambda every: digest([every.to_arrow()])):
             return _typed(by_step, types)
         return ranges_by(taken(rows.distinct()), "step")
 
@@ -245,9 +241,13 @@ def _lookup(frames: Frames, attempt: str, ids: pl.Series) -> pl.DataFrame:
     """Give every used record of an attempt whose `sample_id` is among `ids`."""
     if ids.is_empty():
         return frames.ledger.lookup(attempt, ids)
-    is_wanted = pl.col(SAMPLE_ID).is_in(ids.implode())
+    return _found(frames, attempt, pl.col(SAMPLE_ID).is_in(ids.implode()))
+
+
+def _found(frames: Frames, scan: Scan | str, where: pl.Expr) -> pl.DataFrame:
+    """Give the used records of some steps, or of an attempt, that fulfil a condition."""
     schema = frames.ledger.scanned("").collect_schema()
-    rows = frames.rows(attempt, [pl.col(name) for name in schema], [is_wanted])
+    rows = frames.rows(scan, [pl.col(name) for name in schema], [where])
     return frames.ledger.found(_typed(taken(rows), schema).lazy())
 
 
@@ -292,19 +292,3 @@ def _check(name: str, found: pl.DataFrame) -> None:
         raise unnamed(name)
     if (found["shortest"] < 0).any():
         raise turned_round(name)
-
-
-def _is_gapless(steps: pl.DataFrame) -> bool:
-    """Tell whether each step used every position of its range once, and no two share any."""
-    ordered = steps.sort("start")
-    is_apart = (ordered["start"] >= ordered["stop"].shift(1)).fill_null(value=True)
-    width = pl.col("stop") - pl.col("start")
-    if not is_apart.all() or not steps.filter(width != pl.col("n")).is_empty():
-        return False
-    total = np.uint64(0)
-    with np.errstate(over="ignore"):
-        for start, stop in steps.select("start", "stop").iter_rows():
-            every = pl.int_range(start, stop, eager=True).to_arrow()
-            total += np.add.reduce(hash_records([every]), dtype=np.uint64)
-        mixed = np.add.reduce(steps["mixed"].to_numpy().view(np.uint64), dtype=np.uint64)
-    return bool(total == mixed)
