@@ -14,7 +14,8 @@ from ledger_audit.continuity.forbidden import Found, find_forbidden
 from ledger_audit.continuity.forbidden.searching import Rule, Search, Searchable
 from ledger_audit.continuity.holding import RECORD
 from ledger_audit.continuity.lineage import Attempt, Lineage, reconstruct
-from ledger_audit.continuity.settling import ROWS, Both
+from ledger_audit.continuity.settling import ROWS
+from ledger_audit.continuity.summing import Both, Tally
 from ledger_audit.continuity.terms import asked_of
 from ledger_audit.continuity.windows import Source
 from ledger_audit.errors import UsageError
@@ -41,6 +42,8 @@ class Opened(Searchable):
     """Gives sums over the ledger; nothing is read for them before."""
     library: Callable[[], Library] = field(kw_only=True)
     """Lets all records of the ledger pass by."""
+    tally: Tally | None = None
+    """What others have counted of them, each of its own samples; null: nothing is counted yet."""
 
 
 def open_source(roots: Sequence[Path], reading: Reading) -> Opened:
@@ -121,7 +124,11 @@ def both_of(control: Opened, run: Opened, reading: Reading) -> Both | None:
     """Let the steps be found that both consumed alike; null: all records are sooner looked at."""
     if control.rows + run.rows < ROWS and not reading.trusts_digests:
         return None
-    return Both(control.library(), run.library(), reading.memory, reading.trusts_digests)
+    libraries = control.library(), run.library()
+    both = Both(*libraries, reading.memory, reading.trusts_digests)
+    if control.tally is None or run.tally is None:
+        return both
+    return replace(both, tallies=(control.tally, run.tally))
 
 
 def open_windows(pre: Path, post: Path, checkpoint_step: int, reading: Reading) -> Searchable:

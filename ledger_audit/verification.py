@@ -12,19 +12,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import polars as pl
-
 from ledger_audit.continuity.contract import DIFF, Contract
 from ledger_audit.continuity.exposure import judge, piece
 from ledger_audit.continuity.exposure.library import Library
 from ledger_audit.continuity.exposure.pieces import Piece, frames_of, piece_from
 from ledger_audit.continuity.exposure.promised import Promised
-from ledger_audit.errors import UnreadableError, UsageError
+from ledger_audit.errors import UsageError
 from ledger_audit.ledger.buckets import Bucket
 from ledger_audit.ledger.digest import digest
 from ledger_audit.ledger.id_lists import read_ids
 from ledger_audit.ledger.opening import open_ledger
-from ledger_audit.ledger.pieces import read_piece
+from ledger_audit.ledger.pieces import Answer, read_pieces
 from ledger_audit.libraries import LOCAL, library_of
 from ledger_audit.model import Reading
 from ledger_audit.model.exposure import Exposure
@@ -84,6 +82,7 @@ class _Opened:
         listed = self.promised.manifest
         ids = None if listed is None else digest([listed["sample_id"].rechunk().to_arrow()])
         told = {
+            "of": "verify",
             "inputs": self.question.inputs,
             "options": self.question.options,
             "contract": self.contract.told(),
@@ -134,15 +133,9 @@ def verified(question: Question, tell: Tell = _quietly) -> Exposure:
     return _opened(question, tell).judged(tell)
 
 
-def count_bucket(
-    question: Question, bucket: Bucket, tell: Tell = _quietly
-) -> tuple[dict[str, Any], dict[str, pl.DataFrame]]:
+def count_bucket(question: Question, bucket: Bucket, tell: Tell = _quietly) -> Answer:
     """
-    Count what the samples of one bucket came to.
-
-    Returns:
-        What the piece is of, for JSON; and its tables. Pieces of all buckets give the report of
-        `verify` to `merge`.
+    Count what the samples of one bucket came to; answers of all give `merge` the whole report.
 
     Raises:
         UsageError: as `verify` does.
@@ -151,7 +144,10 @@ def count_bucket(
     reading = replace(question.reading, engine=engine)
     opened = _opened(replace(question, reading=reading), tell)
     found = piece(opened.library, opened.promised, opened.contract, question.reading.memory, tell)
-    return {**opened.head, "bucket": [bucket.number, bucket.of]}, frames_of(found)
+    amounts = found.amounts
+    own, every = int(amounts.used["records"].sum()), amounts.records
+    head = {**opened.head, "bucket": [bucket.number, bucket.of]}
+    return Answer(head, frames_of(found), f"Counted {own:,} of {every:,} records")
 
 
 def merge(paths: Sequence[Path], question: Question, tell: Tell = _quietly) -> Exposure:
@@ -168,44 +164,9 @@ def merge(paths: Sequence[Path], question: Question, tell: Tell = _quietly) -> E
         UsageError: a piece is missing, or there twice.
     """
     opened = _opened(question, tell)
-    pieces, numbers, of = [], [], 0
-    for path in paths:
-        head, tables = read_piece(path)
-        number, of = bucket_in(head, path)
-        for key, value in opened.head.items():
-            if head.get(key) != value:
-                raise UnreadableError(
-                    f"{path}: {key!r} is {head.get(key)!r:.200}, and now it is {value!r:.200}",
-                    hint="make all pieces with one command, and merge them where that still holds",
-                )
-        numbers.append((number, of))
-        pieces.append(piece_from(tables, opened.library.id_type, str(path)))
-    missing = {(number, of) for number in range(1, of + 1)} - {*numbers}
-    if missing or len(numbers) != of:
-        absent = ", ".join(f"{number}/{total}" for number, total in sorted(missing)[:8])
-        raise UsageError(
-            f"these are not all pieces of one run: {absent} is missing"
-            if missing
-            else "a piece is there twice",
-            hint="name the piece of every bucket once",
-        )
-    return opened.judged(tell, pieces)
-
-
-def bucket_in(head: Mapping[str, Any], path: Path) -> tuple[int, int]:
-    """
-    Read which bucket a piece is of: its number, and how many there are.
-
-    Raises:
-        UnreadableError: the head does not say it.
-    """
-    told = head.get("bucket")
-    is_pair = isinstance(told, list) and len(told) == 2 and all(type(one) is int for one in told)
-    if not is_pair or not 1 <= told[0] <= told[1]:  # type: ignore[index]  # it is a pair
-        raise UnreadableError(
-            f"{path}: 'bucket' is {told!r:.200}", hint="make the piece anew with verify --bucket"
-        )
-    return told[0], told[1]  # type: ignore[index]  # it is a pair
+    id_type = opened.library.id_type
+    found = read_pieces(paths, opened.head)
+    return opened.judged(tell, [piece_from(tables, id_type, name) for name, tables in found])
 
 
 def _opened(question: Question, tell: Tell) -> _Opened:

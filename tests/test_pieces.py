@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import piecing
 import polars as pl
 import pytest
 import tiny
@@ -17,33 +18,23 @@ from faults import make
 from hypothesis import given
 from hypothesis import strategies as st
 from native import read_lines, write_ledger
+from piecing import pieces_of
 from running import Ran, ledger_audit
 from test_hostile import NASTY
 from test_verify import QUICK, RECORD, RIGHT, ZOO, changed, cut, right, used
 
-from ledger_audit import verification
 from ledger_audit.ledger.buckets import Bucket
-from ledger_audit.ledger.pieces import read_piece, write_piece
+from ledger_audit.ledger.pieces import bucket_in, read_piece, write_piece
 
 
 def pieces(ledger: Path | str, folder: Path, of: int, *options: str | Path) -> list[Path]:
     """Count a ledger in so many pieces."""
-    folder.mkdir(exist_ok=True)
-    paths = [folder / f"{number}-{of}" for number in range(1, of + 1)]
-    for number, path in enumerate(paths, 1):
-        ran = ledger_audit("verify", ledger, *options, "--bucket", f"{number}/{of}", "-o", path)
-        assert (0, "") == (ran.code, ran.err)
-    return paths
+    return pieces_of(("verify", ledger, *options), folder, of)
 
 
 def same(ledger: Path, folder: Path, of: int, *options: str | Path) -> Ran:
     """Count a ledger in pieces and whole: the same bytes and the same exit code."""
-    found = pieces(ledger, folder / "pieces", of, *options)
-    one = ledger_audit("verify", ledger, *options, "--format", "json")
-    many = ledger_audit("merge", *reversed(found), "--format", "json")
-    assert one.out == many.out
-    assert one.code == many.code
-    return many
+    return piecing.same(("verify", ledger, *options), folder, of)
 
 
 @pytest.mark.parametrize(
@@ -223,7 +214,8 @@ def _fewer_records(path: Path) -> None:
 
 def _no_head(path: Path) -> None:
     with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("head.json", '{"schema": "ledger-audit/piece/1", "bucket": [1, 2]}')
+        told = '{"schema": "ledger-audit/piece/1", "of": "verify", "bucket": [1, 2]}'
+        archive.writestr("head.json", told)
 
 
 @pytest.mark.parametrize(
@@ -314,4 +306,4 @@ def test_a_piece_is_the_same_bytes_every_time(tmp_path: Path) -> None:
 
     assert [path.read_bytes() for path in one] == [path.read_bytes() for path in two]
     assert "bucket" in json.loads(json.dumps(read_piece(one[0])[0]))
-    assert verification.bucket_in(read_piece(one[1])[0], one[1]) == (2, 2)
+    assert bucket_in(read_piece(one[1])[0], one[1]) == (2, 2)

@@ -1,100 +1,13 @@
 """Random runs with planted faults: what is opened of them gives the report of all records."""
 
-import random
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 from gated import bare, is_settled, judged, judged_nearby
-from tiny import Line, attempt, write
+from random_pairs import FAULTS, random_pair
 
 from ledger_audit.continuity import opening
 from ledger_audit.model import Reading
-
-STEPS, RANKS, ROWS = 40, 2, 2
-BATCH = RANKS * ROWS
-
-Sample = tuple[int, int]
-"""Epoch and id."""
-
-
-def _epochs(rng: random.Random, size: int, *, is_padded: bool) -> list[list[Sample]]:
-    """Give the batches of a stream that shuffles anew in each epoch."""
-    batches: list[list[Sample]] = []
-    epoch = 0
-    while len(batches) < STEPS:
-        order = rng.sample(range(size), size)
-        rest = -size % BATCH
-        order = order + order[:rest] if is_padded else order[: size - size % BATCH]
-        batches += [
-            [(epoch, one) for one in order[start : start + BATCH]]
-            for start in range(0, len(order), BATCH)
-        ]
-        epoch += 1
-    return batches[:STEPS]
-
-
-def _plant(rng: random.Random, batches: list[list[Sample]], fault: str) -> None:
-    """Plant a fault in a stream."""
-    at, other, row = rng.randrange(1, STEPS), rng.randrange(STEPS), rng.randrange(BATCH)
-    earlier = rng.randrange(at)
-    if fault == "replayed":
-        batches[at][row] = batches[earlier][row]
-    elif fault == "replayed-at-the-end":
-        batches[-1][row] = batches[earlier][row]
-    elif fault == "foreign":
-        batches[at][row] = (batches[at][row][0], 100_000)
-    elif fault == "skipped":
-        del batches[at][row]
-    elif fault == "added":
-        batches[at] = [*batches[at], batches[other][row]]
-    elif fault == "of-another-epoch":
-        epoch, one = batches[at][row]
-        batches[at][row] = (epoch ^ 1, one)
-    elif fault == "steps-swapped":
-        batches[at], batches[other] = batches[other], batches[at]
-    elif fault == "blocks-swapped":
-        first, second = rng.randrange(STEPS // 2 - 4), rng.randrange(STEPS // 2, STEPS - 4)
-        ours, theirs = slice(first, first + 3), slice(second, second + 3)
-        batches[ours], batches[theirs] = batches[theirs], batches[ours]
-
-
-FAULTS = (
-    "none",
-    "replayed",
-    "replayed-at-the-end",
-    "foreign",
-    "skipped",
-    "added",
-    "of-another-epoch",
-    "steps-swapped",
-    "blocks-swapped",
-)
-
-
-def _lines(
-    batches: Sequence[Sequence[Sample]],
-    label: int,
-    steps: range,
-    after: tuple[int, int] | None = None,
-    **start: Any,
-) -> list[Line]:
-    used = {
-        step: [
-            [
-                {"sample_id": one, "epoch": epoch}
-                for epoch, one in batches[step - 1][rank * ROWS : (rank + 1) * ROWS]
-            ]
-            for rank in range(RANKS)
-        ]
-        for step in steps
-    }
-    for step, by_rank in used.items():  # what was added is of the last rank
-        by_rank[-1] += [
-            {"sample_id": one, "epoch": epoch} for epoch, one in batches[step - 1][BATCH:]
-        ]
-    return attempt(label, used, after=after, world_size=RANKS, **start)
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -103,30 +16,12 @@ def test_what_is_opened_tells_what_all_records_tell(
 ) -> None:
     """Of a run that was never resumed, and of one that was, with the fault before or after."""
     monkeypatch.setattr(opening, "AROUND", 1)
-    rng = random.Random(fault)
-    # an epoch of a few steps that ends full, padded or short, or one that does not end
-    size = rng.choice([BATCH * 13, BATCH * 12 - 1, BATCH * 15 - 2, BATCH * STEPS])
-    told = {"fingerprint": {"dataset_samples": size}} if rng.random() < 0.7 else {}
-    clean = _epochs(rng, size, is_padded=rng.random() < 0.6)
-    faulty = [list(batch) for batch in clean]
-    _plant(rng, faulty, fault)
-    control = write(tmp_path / "control", _lines(clean, 0, range(1, STEPS + 1), **told))
-    at = rng.randrange(12, 28)
-    whole = range(1, STEPS + 1)
-    runs = [
-        _lines(faulty, 0, whole, **told),
-        [
-            *_lines(faulty, 0, range(1, at + 3), **told),
-            *_lines(faulty, 1, whole[at:], (0, at), **told),
-        ],
-    ]
-    for number, lines in enumerate(runs):
-        run = write(tmp_path / f"run{number}", lines)
-
-        full, opened = judged(control, run, monkeypatch)
+    pair = random_pair(fault, tmp_path)
+    for number, run in enumerate(pair.runs):
+        full, opened = judged(pair.control, run, monkeypatch)
 
         assert bare(opened) == bare(full), f"{fault}, run {number}"
-        near = judged_nearby(control, run, monkeypatch, Reading(before=3, after=3))
+        near = judged_nearby(pair.control, run, monkeypatch, Reading(before=3, after=3))
         if near is not None and near.verdict == "broken":
             assert full["verdict"] == "broken", f"{fault}, run {number}"
         if number == 0:

@@ -21,7 +21,7 @@ COMMANDS = {
     "gate": "Judge a run, and each of its resumes, by an uninterrupted control run.",
     "postmortem": "Tell on one page what happened to a run, what it cost, why, and how to mend it.",
     "verify": "Say of a whole run whether each sample was used as often as promised.",
-    "merge": "Make the report of a whole run that was counted in pieces.",
+    "merge": "Make the report of verify, gate or diff out of the pieces of all samples.",
     "reference": "Write the stream that a job should consume, from what decides its order.",
     "plan": "Deal what is left of the stream after a checkpoint to any number of ranks.",
     "init": "Write a contract from what a ledger shows, with a comment on every term.",

@@ -8,6 +8,7 @@ import click
 from ledger_audit.cli.engine import on_engine, running
 from ledger_audit.cli.options import JUDGED, LEDGER, Number, seconds, shared, terms_of
 from ledger_audit.cli.output import tell
+from ledger_audit.cli.pieces import in_pieces, share_in
 from ledger_audit.cli.progress import progress
 
 
@@ -56,6 +57,7 @@ from ledger_audit.cli.progress import progress
     help="How long to --wait: 90s, 10m, 2h. Then what is there is judged, and is unproven.",
 )
 @on_engine
+@in_pieces
 @shared
 def diff(
     ledger: tuple[Path, ...],
@@ -83,11 +85,22 @@ def diff(
         raise click.UsageError("--wait follows a ledger: it does not go with --post")
     if post is not None and reference is not None:
         raise click.UsageError("--reference does not go with --post")
+    share, flags = share_in(options, form, reports), dict(options)
+    if share is not None and (post is not None or options["full"] or options["awaited"]):
+        raise click.UsageError(
+            "--bucket shares out what is looked up: --post, --full and --wait do not go with it"
+        )
     contract = terms_of(options, "relative")
     options["after"] = max(options["after"], options["awaited"] or 0)
     engine, master = options.pop("engine"), options.pop("master")
     with progress() as told, running(engine, master) as found:
         reading = audit.Reading(**options, engine=found)
+        if share is not None:
+            from ledger_audit.piecework import Comparison, answer_bucket
+
+            beside = [] if reference is None else [reference]
+            asked = Comparison("diff", ledger, beside, reading, contract)
+            return share.write(answer_bucket(asked, share.bucket, told), flags)
         if post is None or checkpoint_step is None:
             if reading.awaited is not None:
                 wait_for(ledger, reading, timeout=timeout, tell=told)

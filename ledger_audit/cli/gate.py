@@ -8,6 +8,7 @@ import click
 from ledger_audit.cli.engine import on_engine, running
 from ledger_audit.cli.options import JUDGED, LEDGER, MEMORY, shared, terms_of
 from ledger_audit.cli.output import tell
+from ledger_audit.cli.pieces import in_pieces, share_in
 from ledger_audit.cli.progress import progress
 
 
@@ -22,6 +23,7 @@ from ledger_audit.cli.progress import progress
     help="Take what commits tell for what was used: records are read only of steps that differ.",
 )
 @on_engine
+@in_pieces
 @shared
 def gate(
     control: Path,
@@ -39,9 +41,15 @@ def gate(
     """
     from ledger_audit import audit
 
+    share, flags = share_in(options, form, reports), dict(options)
     contract = terms_of(options, "step")
     engine, master = options.pop("engine"), options.pop("master")
     with progress() as told, running(engine, master) as found:
         reading = audit.Reading(full=True, **options, engine=found)
+        if share is not None:
+            from ledger_audit.piecework import Comparison, answer_bucket
+
+            asked = Comparison("gate", [run], [control], reading, contract)
+            return share.write(answer_bucket(asked, share.bucket, told), flags)
         report = audit.gate([control], [run], reading, contract, told)
     return tell(report, form, reports)

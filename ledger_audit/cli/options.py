@@ -211,30 +211,6 @@ NO_CONTRACT = click.option(
 )
 
 
-def _bucket(
-    ctx: click.Context, param: click.Parameter, value: str | None
-) -> tuple[int, int] | None:
-    """Read which share is meant, as 3/8."""
-    if value is None:
-        return None
-    found = re.fullmatch(r"([1-9]\d{0,4})/([1-9]\d{0,4})", value.strip())
-    number, of = (int(found[1]), int(found[2])) if found else (0, 0)
-    if not 1 <= number <= of <= BUCKETS:
-        raise click.BadParameter(
-            f"{value!r} is not I/N, from 1/N to N/N, N at most {BUCKETS:,}", ctx, param
-        )
-    return number, of
-
-
-BUCKETS = 1 << 16
-"""The most shares that a run is counted in."""
-BUCKET = click.option(
-    "--bucket",
-    metavar="I/N",
-    callback=_bucket,
-    help="Count one of N shares of the samples, by a hash of their ids, and write what it came to "
-    "into --output. `merge` makes the report of all N.",
-)
 _memory_for = partial(
     click.option,
     "--memory",
@@ -296,6 +272,8 @@ def _report_in(kinds: Collection[str]) -> Callable[[Command], Command]:
 
 FORMAT = _format_in(EVERYWHERE)
 REPORT = _report_in(EVERYWHERE)
+ANY_FORMAT = _format_in(REPORTERS)
+ANY_REPORT = _report_in(REPORTERS)
 
 WAIVED = click.option(
     "--allow-unproven",

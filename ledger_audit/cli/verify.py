@@ -8,7 +8,6 @@ import click
 
 from ledger_audit.cli.engine import on_engine, running
 from ledger_audit.cli.options import (
-    BUCKET,
     COLUMN,
     FORMAT,
     JUDGED,
@@ -22,12 +21,12 @@ from ledger_audit.cli.options import (
     under_contract,
 )
 from ledger_audit.cli.output import exit_code, salt_in_use, say, screen, write_whole
+from ledger_audit.cli.pieces import in_pieces, share_in
 from ledger_audit.cli.progress import progress
 
 if TYPE_CHECKING:
     from ledger_audit.continuity.contract import Contract
     from ledger_audit.model.exposure import Exposure
-    from ledger_audit.verification import Question, Tell
 
 
 def _samples(
@@ -66,14 +65,7 @@ def _samples(
     "manifest, read no record at all.",
 )
 @on_engine
-@BUCKET
-@click.option(
-    "-o",
-    "--output",
-    type=LEDGER,
-    metavar="PIECE",
-    help="With --bucket: the file to write.",
-)
+@in_pieces
 @STREAM
 @COLUMN
 @WAIVED
@@ -87,8 +79,6 @@ def verify(
     reports: Reports,
     contract: "Contract",
     waived: frozenset[str],
-    bucket: tuple[int, int] | None,
-    output: Path | None,
     **options: Any,
 ) -> int:
     """
@@ -101,46 +91,19 @@ def verify(
     from ledger_audit import verification
     from ledger_audit.model import Reading
 
+    share = share_in(options, form, reports)
     engine, master = options.pop("engine"), options.pop("master")
-    if (bucket is None) != (output is None):
-        raise click.UsageError("--bucket and --output belong together")
-    if bucket is not None and (reports or form != "terminal"):
-        raise click.UsageError("--bucket makes no report: give --format and --report to merge")
-    if bucket is not None and engine != "local":
-        raise click.UsageError("--bucket is for schedulers without Spark: give one of the two")
     names = ("stream", "columns", "memory", "trusts_digests")
     asked = {name: options.pop(name) for name in names}
     contract = contract.with_terms(default="relative", waived=sorted(waived))
     with progress() as told, running(engine, master) as found:
         reading = Reading(**asked, engine=found)
         question = verification.Question(ledger, reading, contract, **options)
-        if bucket is not None and output is not None:
-            return _count(question, bucket, output, waived, told)
+        if share is not None:
+            answer = verification.count_bucket(question, share.bucket, told)
+            return share.write(answer, {"waived": waived})
         report = verification.verified(question, told)
     return tell_exposure(report, form, reports)
-
-
-def _count(
-    question: "Question",
-    bucket: tuple[int, int],
-    output: Path,
-    waived: frozenset[str],
-    told: "Tell",
-) -> int:
-    """Write the piece of one bucket."""
-    from ledger_audit import verification
-    from ledger_audit.ledger.buckets import Bucket
-    from ledger_audit.ledger.pieces import write_piece
-    from ledger_audit.printable import printable
-
-    head, tables = verification.count_bucket(question, Bucket(*bucket), told)
-    write_piece(output, {**head, "waived": sorted(waived)}, tables)
-    own, every = int(tables["used"]["records"].sum()), tables["records"].item()
-    say(
-        f"Counted {own:,} of {every:,} records: bucket {bucket[0]} of {bucket[1]}, in "
-        f"{printable(str(output))}\n"
-    )
-    return 0
 
 
 def tell_exposure(report: "Exposure", form: str, reports: Reports) -> int:

@@ -19,8 +19,9 @@ from ledger_audit.continuity.holding import check_held, is_held
 from ledger_audit.continuity.judging import audit_windows, judge_windows, whole_windows
 from ledger_audit.continuity.nearby import judge_nearby
 from ledger_audit.continuity.resume import audit_resume
-from ledger_audit.continuity.settling import Both, Settled, first_unlike, settle
+from ledger_audit.continuity.settling import Settled, first_unlike, settle
 from ledger_audit.continuity.sufficiency import has_lone, is_enough
+from ledger_audit.continuity.summing import Both
 from ledger_audit.continuity.terms import asked_of
 from ledger_audit.continuity.weights import going_on, held_by
 from ledger_audit.continuity.windows import Source, Windows

@@ -5,28 +5,21 @@ Of each rank and step, the sum of the hashes of its records is compared, or wher
 trusted what its commit tells. A sum is blind to order: it cannot see slots and rows.
 """
 
-from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import polars as pl
 
 from ledger_audit.continuity.contract import Contract
-from ledger_audit.continuity.exposure.counting import Asked, Counted, again, count, found
-from ledger_audit.continuity.exposure.legs import Leg, legs_of, tells
+from ledger_audit.continuity.exposure.legs import legs_of
 from ledger_audit.continuity.exposure.library import Library
 from ledger_audit.continuity.holding import is_held
-from ledger_audit.continuity.identity import IDENTITY, SPAN
 from ledger_audit.continuity.opening import closed_of
+from ledger_audit.continuity.summing import Both, both_summed, commits_of, counts_of
 from ledger_audit.continuity.unopened import SUMS, Part, partly_opened
 from ledger_audit.continuity.windows import Source
 
 ROWS = 1 << 20
 """Records of both sides below which nothing is settled: they are read sooner than summed up."""
-
-MOST_AGAIN = 1 << 20
-"""Records of samples used more than once, beyond which all records are read."""
-
-_SAMPLE = ["source", "epoch", "sample_id"]
 
 
 @dataclass(frozen=True)
@@ -47,16 +40,13 @@ class Settled:
     """Records tell their places, which were not looked at."""
 
 
-@dataclass(frozen=True)
-class Both:
-    """A run and its control, of which all records can pass by."""
-
-    control: Library
-    run: Library
-    memory: int
-    """Bytes that may be used for counting."""
-    trusts_digests: bool
-    """What commits tell is taken for what was used; no record is read for it."""
+def may_settle(control: Source, run: Source, contract: Contract) -> bool:
+    """Tell whether steps can say what two ledgers consumed alike; arguments as of `settle`."""
+    asks_more = contract.draws_anew or contract.placement == "kept" or contract.order == "none"
+    attempts = [*control.lineage.chain, *run.lineage.chain]
+    return not asks_more and all(
+        one.world_size is not None and not one.is_sampled for one in attempts
+    )
 
 
 def settle(both: Both, control: Source, run: Source, contract: Contract) -> Settled | None:
@@ -73,13 +63,11 @@ def settle(both: Both, control: Source, run: Source, contract: Contract) -> Sett
         Null where all records must be looked at: the contract asks for more than steps, samples
         are used more than once by design, or most steps differ.
     """
-    asks_more = contract.draws_anew or contract.placement == "kept" or contract.order == "none"
-    attempts = [*control.lineage.chain, *run.lineage.chain]
-    if asks_more or any(one.world_size is None or one.is_sampled for one in attempts):
+    if not may_settle(control, run, contract):
         return None
     if both.trusts_digests:
         return _by_digests(both, control, run)
-    summed = _both_summed(both)
+    summed = both_summed(both)
     if summed is None or summed[0].columns != summed[1].columns:
         return None
     theirs, ours = summed
@@ -98,8 +86,7 @@ def first_unlike(both: Both) -> int | None:
     if both.trusts_digests:
         sides = [_told(one).with_columns(mixed="digest") for one in (both.control, both.run)]
     else:
-        asked = Asked(both.memory, hashing="quick", notes=False)
-        sides = [pl.concat(count(one, asked).counts) for one in (both.control, both.run)]
+        sides = [*counts_of(both)]
     theirs, ours = (
         side.group_by("step").agg(pl.col("n").sum(), pl.col("mixed").cast(pl.Int128).sum())
         for side in sides
@@ -131,123 +118,6 @@ def _is_worth_it(run: Source, steps: pl.Series, ours: pl.DataFrame) -> bool:
     return is_most and is_held(2 * opened, run.most)
 
 
-@dataclass(frozen=True)
-class _Summed:
-    """All records of one side, summed up."""
-
-    part: Part
-    columns: tuple[str, ...]
-    has_positions: bool
-
-
-def _both_summed(both: Both) -> tuple[_Summed, _Summed] | None:
-    """
-    Sum up what each plain try of the control and of the run used.
-
-    Where both used the same, it is noted of one of them which samples they were.
-
-    Returns:
-        Null where too many samples are used more than once, or an id is negative: that is to be
-        told of, wherever it is.
-    """
-    edges = [library.bounds() for library in (both.control, both.run)]
-    if any(edge is not None and edge[0] < 0 for edge in edges):
-        return None
-    asked = Asked(both.memory, hashing="quick" if _tells_alike(both) else "digest")
-    ours = count(both.run, asked)
-    repeated = _repeated(both.run, ours)
-    if repeated is None:
-        return None
-    theirs = count(both.control, replace(asked, notes=False))
-    repeats: pl.Series | None = repeated
-    if not _is_same(ours, theirs):
-        theirs = count(both.control, asked)
-        repeats = _repeated(both.control, theirs)
-    if repeats is None:
-        return None
-    return (
-        _summed(asked, both.control, theirs, repeats),
-        _summed(asked, both.run, ours, repeated),
-    )
-
-
-def _tells_alike(both: Both) -> bool:
-    """
-    Tell whether all attempts of both ledgers tell digests, or none does.
-
-    Then equal records are compared with each other, and what commits tell with what commits tell.
-    Else nothing but its own records contradicts a digest.
-    """
-    told = set()
-    for library in (both.control, both.run):
-        source = library.archive.source
-        told |= {one.digest_columns == source.digest_columns for one in source.lineage.chain}
-    return len(told) == 1
-
-
-def _is_same(ours: Counted, theirs: Counted) -> bool:
-    """Tell whether two ledgers used the same samples in the same steps, rank by rank."""
-    first, second = (
-        pl.concat(side.counts).group_by("rank", "step").agg(pl.col("n", "mixed").sum())
-        for side in (ours, theirs)
-    )
-    keys = ["rank", "step"]
-    return first.sort(keys).equals(second.sort(keys))
-
-
-def _summed(asked: Asked, library: Library, counted: Counted, repeated: pl.Series) -> _Summed:
-    sums = []
-    for leg, counts in zip(counted.legs, counted.counts, strict=True):
-        tries = _tries(leg).join(counts, on=["rank", "step"])
-        tries = _checked(library, leg, tries) if asked.hashing == "digest" else tries
-        sums.append(tries.select(list(SUMS)))
-    used = counted.used
-    has = {
-        "source": used["source"].null_count() < used.height,
-        "epoch": used["epoch"].null_count() < used.height,
-        "sample_id": True,
-        **dict.fromkeys(SPAN, used["spans"].sum() > 0),
-    }
-    return _Summed(
-        Part(library, pl.concat([pl.DataFrame(schema=SUMS), *sums]), counted.legs, used, repeated),
-        tuple(name for name in IDENTITY if has[name]),
-        has_positions=used["placed"].sum() > 0,
-    )
-
-
-def _repeated(library: Library, counted: Counted) -> pl.Series | None:
-    """Give the ids of the samples that are used more than once in a pass; null: too many."""
-    with closing(counted.seen):
-        return _again(library, counted)
-
-
-def _again(library: Library, counted: Counted) -> pl.Series | None:
-    parts = [pl.Series([], dtype=library.id_type)]
-    if counted.seen.is_clean(counted.records):
-        return parts[0]
-    records = 0
-    seen = again(library, counted)
-    for where in seen.suspects(counted.records, MOST_AGAIN):
-        rows = found(library, counted, where).select(_SAMPLE)
-        rows = rows.filter(pl.len().over(_SAMPLE) > 1)
-        records += rows.height
-        if records > MOST_AGAIN:
-            return None
-        parts.append(rows["sample_id"].unique())
-    return pl.concat(parts).unique().sort()
-
-
-def _checked(library: Library, leg: Leg, tries: pl.DataFrame) -> pl.DataFrame:
-    """Leave out tries that have another digest than their commit tells, then what it tells."""
-    if not tells(library, leg):
-        return tries
-    is_there = pl.col("n") == pl.col("samples")
-    is_wrong = is_there & (pl.col("mixed").reinterpret(signed=True) != pl.col("digest"))
-    return tries.filter(~is_wrong.fill_null(value=False)).with_columns(
-        digest=pl.when(~is_there).then("digest")
-    )
-
-
 def _told(library: Library) -> pl.DataFrame:
     """Take what each plain try used from what its commit tells."""
     parts = [pl.DataFrame(schema=SUMS)]
@@ -255,21 +125,13 @@ def _told(library: Library) -> pl.DataFrame:
         for leg in legs_of(library, place):
             if leg.attempt.digest_columns != library.archive.source.digest_columns:
                 continue
-            tries = _tries(leg).drop_nulls(["digest", "samples"])
+            tries = commits_of(leg).drop_nulls(["digest", "samples"])
             none = pl.lit(0, pl.Int64)
             told = tries.with_columns(
                 n="samples", tokens=none, spans=none, mixed=pl.lit(0, pl.UInt64)
             )
             parts.append(told.select(list(SUMS)))
     return pl.concat(parts)
-
-
-def _tries(leg: Leg) -> pl.DataFrame:
-    """Give the commits of the plain steps of a stretch, with their place in the lineage."""
-    but = pl.concat([leg.odd, leg.left_out])
-    commits = leg.tries.filter(pl.col("kind") == "commit", ~pl.col("step").is_in(but.implode()))
-    place = pl.lit(leg.place, pl.Int64).alias("place")
-    return commits.select(place, "rank", "step", "seq", "samples", "digest")
 
 
 def _alike(ours: pl.DataFrame, theirs: pl.DataFrame) -> pl.Series:
