@@ -6,11 +6,13 @@ What its samples came to may be counted in pieces, by processes that know nothin
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+import polars as pl
 
 from ledger_audit.continuity.contract import DIFF, Contract
 from ledger_audit.continuity.exposure import judge, piece
@@ -22,6 +24,7 @@ from ledger_audit.ledger.buckets import Bucket
 from ledger_audit.ledger.digest import digest
 from ledger_audit.ledger.id_lists import read_ids
 from ledger_audit.ledger.opening import open_ledger
+from ledger_audit.ledger.ordered import write_ordered
 from ledger_audit.ledger.pieces import Answer, read_pieces
 from ledger_audit.libraries import LOCAL, library_of
 from ledger_audit.model import Reading
@@ -49,6 +52,10 @@ class Question:
     """A list of all samples of a pass."""
     samples: Mapping[str | None, int]
     """Source → samples of a pass; null: of the only source."""
+    effects: Path | None = None
+    """Where to write the net effect on each sample; null: nowhere."""
+    hide: Callable[[str], str] | None = None
+    """Gives what stands for a sample id there; null: ids stand there as they are."""
 
     @property
     def inputs(self) -> dict[str, Any]:
@@ -96,7 +103,17 @@ class _Opened:
         question = self.question
         told = question.inputs, question.options
         memory = question.reading.memory
-        return judge(self.library, self.promised, self.contract, memory, tell, told, pieces)
+        listing = None if question.effects is None else self._list
+        return judge(
+            self.library, self.promised, self.contract, memory, tell, told, pieces, listing
+        )
+
+    def _list(self, effects: Iterator[pl.DataFrame]) -> None:
+        """Write the net effect on each sample."""
+        path, hide = self.question.effects, self.question.hide
+        assert path is not None
+        told = effects if hide is None else (_hidden(part, hide) for part in effects)
+        write_ordered(path, told, ["source", "epoch", "sample_id"], "--effects")
 
 
 def verify(
@@ -190,3 +207,9 @@ def _opened(question: Question, tell: Tell) -> _Opened:
         )
     promised = Promised(dict(question.samples), listed, reading.trusts_digests)
     return _Opened(question, library, promised, contract)
+
+
+def _hidden(part: pl.DataFrame, hide: Callable[[str], str]) -> pl.DataFrame:
+    """Put something else in the place of sample ids."""
+    ids = [hide(str(one)) for one in part["sample_id"].to_list()]
+    return part.with_columns(sample_id=pl.Series(ids, dtype=pl.String))

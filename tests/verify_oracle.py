@@ -249,3 +249,54 @@ def loss(chain: Sequence[Link], place: int, used: set[Any]) -> dict[str, Any]:
         "samples": len(ids),
         "used_again": len(ids & used),
     }
+
+
+@dataclass(frozen=True)
+class Effect:
+    """What one sample of a pass came to."""
+
+    uses: int
+    """Where it is used in parts: 2 if any of its tokens came again, else 1."""
+    lost: frozenset[tuple[str, str]]
+    """Fate and attempt of records of it that changed no weights that are left."""
+
+
+def effects(folder: Path, overlap: int = 1) -> dict[tuple[Any, ...], Effect]:
+    """Give the net effect on each sample that was used at all, by source, epoch and id."""
+    attempts = read(folder, None)
+    chain = lineage(attempts)
+    uses: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
+    lost: dict[tuple[Any, ...], set[tuple[str, str]]] = defaultdict(set)
+    inside = {id(link.attempt) for link in chain}
+    outside = [one for one in attempts.values() if id(one) not in inside]
+    for place, link in enumerate(chain):
+        own = own_rows(chain, place)
+        after = chain[place + 1].at if place + 1 < len(chain) else WHOLE
+        for row in link.attempt.rows:
+            key = row.source, row.epoch, row.sample_id
+            if row.step > after:
+                lost[key].add(("rolled-back", str(link.attempt.label)))
+            elif row not in own:
+                continue
+            elif row.void:
+                lost[key].add(("void", str(link.attempt.label)))
+            elif not link.attempt.committed(row.step):
+                lost[key].add(("uncommitted", str(link.attempt.label)))
+            else:
+                uses[key].append(row)
+    for attempt in outside:
+        for row in attempt.rows:
+            lost[row.source, row.epoch, row.sample_id].add(("rolled-back", str(attempt.label)))
+    return {
+        key: Effect(times(uses.get(key, []), overlap), frozenset(lost.get(key, ())))
+        for key in {*uses, *lost}
+    }
+
+
+def times(rows: Sequence[Row], overlap: int) -> int:
+    """Count the uses of one sample."""
+    if all(row.token_start is None for row in rows):
+        return len(rows)
+    spans = [span_of(row) for row in rows]
+    pairs = ((one, other) for nth, one in enumerate(spans) for other in spans[:nth])
+    return 2 if any(shared(one, other) > overlap for one, other in pairs) else 1

@@ -1,6 +1,7 @@
 """`ledger-audit verify`: of a whole run, whether each sample was used as often as promised."""
 
 import re
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,8 @@ from ledger_audit.cli.pieces import in_pieces, share_in
 from ledger_audit.cli.progress import progress
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ledger_audit.continuity.contract import Contract
     from ledger_audit.model.exposure import Exposure
 
@@ -64,6 +67,13 @@ def _samples(
     help="Do not compare the digests in commits with the records; where they are those of the "
     "manifest, read no record at all.",
 )
+@click.option(
+    "--effects",
+    type=LEDGER,
+    metavar="FILE",
+    help="Write a Parquet file of the net effect on each sample that came again, was lost with a "
+    "failure or an update, never came, or is not listed.",
+)
 @on_engine
 @in_pieces
 @STREAM
@@ -92,18 +102,28 @@ def verify(
     from ledger_audit.model import Reading
 
     share = share_in(options, form, reports)
+    if share is not None and options["effects"] is not None:
+        raise click.UsageError("--effects is written by one process: it does not go with --bucket")
     engine, master = options.pop("engine"), options.pop("master")
     names = ("stream", "columns", "memory", "trusts_digests")
     asked = {name: options.pop(name) for name in names}
     contract = contract.with_terms(default="relative", waived=sorted(waived))
     with progress() as told, running(engine, master) as found:
         reading = Reading(**asked, engine=found)
-        question = verification.Question(ledger, reading, contract, **options)
+        question = verification.Question(ledger, reading, contract, **options, hide=_hide())
         if share is not None:
             answer = verification.count_bucket(question, share.bucket, told)
             return share.write(answer, {"waived": waived})
         report = verification.verified(question, told)
     return tell_exposure(report, form, reports)
+
+
+def _hide() -> "Callable[[str], str] | None":
+    """Give what stands for a sample id, with `--redact`."""
+    from ledger_audit.redaction import hide
+
+    salt = salt_in_use()
+    return None if salt is None else partial(hide, salt=salt)
 
 
 def tell_exposure(report: "Exposure", form: str, reports: Reports) -> int:

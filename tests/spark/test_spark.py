@@ -119,6 +119,22 @@ def test_reports_of_random_jobs_are_those_of_one_process(
         same(root, spark)
 
 
+def test_effects_are_those_of_one_process(spark: SparkSession, tmp_path: Path) -> None:
+    """What came again, and what was lost, is listed sample by sample whoever counts."""
+    source = ZOO / "torch-ddp-epoch-restart" / "run"
+    root = write_ledger(read_lines(source), tmp_path / "run")
+    tables = []
+    for name, engine in (("here", None), ("there", spark_engine(spark))):
+        question = verification.Question(
+            [root], Reading(engine=engine), DIFF, None, {}, effects=tmp_path / name
+        )
+        verification.verified(question)
+        tables.append(pl.read_parquet(tmp_path / name))
+
+    assert tables[0].height
+    assert tables[0].equals(tables[1])
+
+
 @pytest.mark.parametrize("is_gate", [True, False], ids=["gate", "diff"])
 def test_gate_and_diff_are_those_of_one_process(
     is_gate: bool, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

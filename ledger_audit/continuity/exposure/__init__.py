@@ -5,13 +5,16 @@ Nothing is compared with another stream here: what is missing is known only of a
 and whose samples are counted or listed, or of places that the stream numbers.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
+
+import polars as pl
 
 from ledger_audit.continuity.contract import Contract
 from ledger_audit.continuity.exposure.by_digests import passes_by_digest
 from ledger_audit.continuity.exposure.counting import Asked, Counted, count
+from ledger_audit.continuity.exposure.effects import Run, effects_of
 from ledger_audit.continuity.exposure.generations import Doubt, generations_of
 from ledger_audit.continuity.exposure.judging import (
     Whole,
@@ -32,10 +35,14 @@ from ledger_audit.continuity.exposure.pieces import (
 )
 from ledger_audit.continuity.exposure.places import holes_of
 from ledger_audit.continuity.exposure.promised import Promised
-from ledger_audit.continuity.exposure.repeats import repeats_of
+from ledger_audit.continuity.exposure.repeats import repeats_of, several_of
 from ledger_audit.continuity.exposure.summary import Summary, summarise
+from ledger_audit.errors import UsageError
 from ledger_audit.model import Clause, Limit, Verdict
 from ledger_audit.model.exposure import Exposure, Generation
+
+Listing = Callable[[Iterator[pl.DataFrame]], None]
+"""Takes EFFECTS of the samples, some at a time."""
 
 Told = tuple[dict[str, Any], dict[str, Any]]
 """The inputs and the options, for the report."""
@@ -49,6 +56,7 @@ def judge(
     tell: Callable[[str], None],
     told: Told,
     pieces: Sequence[Piece] | None = None,
+    listing: Listing | None = None,
 ) -> Exposure:
     """
     Judge a whole run.
@@ -61,9 +69,18 @@ def judge(
         tell: takes a few words on what is being done.
         told: the inputs and the options, for the report.
         pieces: what others have counted, each of its own samples; null: nothing is counted yet.
+        listing: takes the net effect on each sample, where records are counted here.
+
+    Raises:
+        UsageError: effects are to be listed, and digests prove the run without a record.
     """
     passes = _by_digest(library, promised, tell)
     if passes is not None:
+        if listing is not None:
+            raise UsageError(
+                "--effects: digests prove this run, and no record was counted",
+                hint="leave out --trust-digests; where records were not kept there is no list",
+            )
         limits = contract.waive(limits_of_digests(library, passes))
         return _concluded(told, passes, clauses_of_digests(limits), limits, contract)
     asked = Asked(memory, trusts_digests=promised.trusts_digests)
@@ -78,9 +95,17 @@ def judge(
         again = repeats_of(library, counted, contract.repeats, _overlap(contract), memory)
         tell("looking at what changed no weights")
         summary = summarise(library, counted, promised, again)
+        report = _judged(library, counted, summary, promised, contract, told)
+        if listing is not None:
+            tell("listing the effect on each sample")
+            run = Run(library, counted, promised, contract.repeats, report.generations)
+            overlap = _overlap(contract)
+            listing(
+                effects_of(run, several_of(library, counted, contract.repeats, overlap, memory))
+            )
     finally:
         counted.seen.close()
-    return _judged(library, counted, summary, promised, contract, told)
+    return report
 
 
 def piece(

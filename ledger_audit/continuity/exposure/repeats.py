@@ -5,7 +5,7 @@ A sample without spans is used again by every record of a pass beyond the promis
 by every record of which more tokens than neighbours may share had been used so often.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import polars as pl
@@ -98,6 +98,25 @@ def nothing(id_type: pl.DataType) -> Again:
     )
 
 
+def several_of(
+    library: Library,
+    counted: Counted,
+    repeats: Mapping[str, int],
+    overlap: int,
+    memory: int,
+) -> Iterator[pl.DataFrame]:
+    """
+    Give the samples of several records, each once: SAMPLE, `uses` and `promised`.
+
+    Uses of a document in parts are the most that any of its tokens has. Arguments as of
+    `repeats_of`.
+    """
+    for rows in _suspected(library, counted, repeats, memory):
+        yield _uses(rows, overlap).join(
+            rows.select(*SAMPLE, promised="most").unique(), on=SAMPLE, nulls_equal=True
+        )
+
+
 def repeats_of(
     library: Library,
     counted: Counted,
@@ -115,15 +134,19 @@ def repeats_of(
         overlap: tokens that neighbouring spans share by design.
         memory: bytes that may be used.
     """
-    none = nothing(library.id_type)
+    parts = [_part(rows, overlap) for rows in _suspected(library, counted, repeats, memory)]
+    return together(nothing(library.id_type), parts)
+
+
+def _suspected(
+    library: Library, counted: Counted, repeats: Mapping[str, int], memory: int
+) -> Iterator[pl.DataFrame]:
+    """Give all records of the samples that have several, some samples at a time."""
     if counted.seen.is_clean(counted.records):
-        return none
+        return
     seen = again(library, counted)
-    parts = [
-        _part(found(library, counted, where), repeats, overlap)
-        for where in seen.suspects(counted.records, max(FEWEST, memory // BYTES))
-    ]
-    return together(none, parts)
+    for where in seen.suspects(counted.records, max(FEWEST, memory // BYTES)):
+        yield _several(found(library, counted, where), repeats)
 
 
 def together(none: Again, parts: Iterable[Again]) -> Again:
@@ -142,8 +165,8 @@ def together(none: Again, parts: Iterable[Again]) -> Again:
     )
 
 
-def _part(rows: pl.DataFrame, repeats: Mapping[str, int], overlap: int) -> Again:
-    """Look at all records of some samples."""
+def _several(rows: pl.DataFrame, repeats: Mapping[str, int]) -> pl.DataFrame:
+    """Keep the records of samples that have several, in the order of the run."""
     rows = rows.filter(pl.len().over(SAMPLE) > 1).sort(*ORDER)
     rows = rows.with_columns(
         start=pl.col("token_start").fill_null(0),
@@ -153,19 +176,35 @@ def _part(rows: pl.DataFrame, repeats: Mapping[str, int], overlap: int) -> Again
         turn=pl.int_range(pl.len(), dtype=pl.Int64),
         first_use=pl.col("step").first().over(SAMPLE),
     )
-    rows = rows.with_columns(most=_promised(rows, repeats))
+    return rows.with_columns(
+        most=promised_uses(rows, repeats), in_parts=pl.col("has_span").any().over(SAMPLE)
+    )
+
+
+def _uses(rows: pl.DataFrame, overlap: int) -> pl.DataFrame:
+    """Count the uses of each sample: SAMPLE, uses."""
+    return pl.concat([_times(rows), _spans(rows.filter("in_parts"), overlap)[1]])
+
+
+def _times(rows: pl.DataFrame) -> pl.DataFrame:
+    """Count the uses of each whole sample: SAMPLE, uses."""
+    whole = rows.filter(~pl.col("in_parts"))
+    return whole.group_by(SAMPLE).agg(pl.len().cast(pl.Int64).alias("uses"))
+
+
+def _part(rows: pl.DataFrame, overlap: int) -> Again:
+    """Look at all records of some samples."""
     several = rows.group_by(PASS).agg(
         samples=pl.col("sample_id").n_unique(),
         records=pl.len(),
         inner=(pl.col("start") > 0).sum(),
     )
-    in_parts = pl.col("has_span").any().over(SAMPLE)
-    whole = rows.filter(~in_parts)
+    whole = rows.filter(~pl.col("in_parts"))
     extra = whole.filter(pl.col("nth") >= pl.col("most")).with_columns(
         latest=pl.col("first_use"), again=pl.lit(None, pl.Int64)
     )
-    parted, uses, tokens = _spans(rows.filter(in_parts), overlap)
-    uses = pl.concat([whole.group_by(SAMPLE).agg(pl.len().cast(pl.Int64).alias("uses")), uses])
+    parted, uses, tokens = _spans(rows.filter("in_parts"), overlap)
+    uses = pl.concat([_times(rows), uses])
     counts = uses.group_by(*PASS, "uses").agg(pl.len().cast(pl.Int64).alias("samples"))
     return Again(
         _by_step(pl.concat([extra.select(_FOUND), parted.select(_FOUND)])),
@@ -178,7 +217,7 @@ def _part(rows: pl.DataFrame, repeats: Mapping[str, int], overlap: int) -> Again
 _FOUND = [*SAMPLE, "place", "attempt", "step", "rank", "turn", "first_use", "latest", "again"]
 
 
-def _promised(rows: pl.DataFrame, repeats: Mapping[str, int]) -> pl.Expr:
+def promised_uses(rows: pl.DataFrame, repeats: Mapping[str, int]) -> pl.Expr:
     """Say how often each sample may be used in one pass."""
     sources = rows["source"].unique().to_list()
     named = {source: times(repeats, source) for source in sources if source is not None}

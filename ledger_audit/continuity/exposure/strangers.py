@@ -8,14 +8,20 @@ from ledger_audit.continuity.exposure.library import Library, Pass, is_of
 from ledger_audit.continuity.findings import MAX_EXAMPLES
 
 
-def strangers(library: Library, counted: Counted, of: Pass, listed: pl.Series) -> pl.Series:
-    """Give the lowest ids that a pass used and that are not listed, in their order."""
+def strangers(
+    library: Library,
+    counted: Counted,
+    of: Pass,
+    listed: pl.Series,
+    most: int = MAX_EXAMPLES,
+) -> pl.Series:
+    """Give the `most` lowest ids that a pass used and that are not listed, in their order."""
     is_stranger = is_of(*of) & ~pl.col("sample_id").is_in(listed.implode())
     found = [pl.Series([], dtype=library.id_type)]
     for leg in counted.legs:
-        found.append(library.lowest(leg.plain, is_stranger, MAX_EXAMPLES))
+        found.append(library.lowest(leg.plain, is_stranger, most))
         found += [
             library.own(committed_of(leg, one)).filter(is_stranger)["sample_id"].unique()
             for one in looked_at(library, leg)
         ]
-    return pl.concat(found).unique().sort().head(MAX_EXAMPLES)
+    return pl.concat(found).unique().sort().head(most)

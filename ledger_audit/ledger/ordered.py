@@ -1,0 +1,45 @@
+"""Writes a table in an order of its own, of parts that come in none."""
+
+import os
+import tempfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import polars as pl
+
+from ledger_audit.errors import UsageError
+
+_GROUP = 1 << 17
+"""Rows of a row group."""
+
+
+def write_ordered(path: Path, parts: Iterable[pl.DataFrame], key: Sequence[str], flag: str) -> None:
+    """
+    Write a Parquet file whole or not at all, ordered by a key; a null is lowest.
+
+    Args:
+        path: of the file.
+        parts: of the table; there is one at least.
+        key: columns that no two rows share.
+        flag: the option that named the file, for messages.
+
+    Raises:
+        UsageError: the folder is not there or cannot be written to.
+    """
+    try:
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as folder:
+            scratch = Path(folder)
+            files = []
+            for number, part in enumerate(parts):
+                files.append(scratch / f"{number}.arrow")
+                part.write_ipc(files[-1])
+            whole = scratch / "whole"
+            rows = pl.scan_ipc(files).sort(list(key), nulls_last=False)
+            rows.sink_parquet(whole, compression="zstd", row_group_size=_GROUP)
+            whole.chmod(0o644)
+            os.replace(whole, path)
+    except OSError as problem:
+        raise UsageError(
+            f"{flag}: cannot write {path}: {problem.strerror}",
+            hint="name a file in a folder that exists and may be written to",
+        ) from problem
