@@ -128,3 +128,31 @@ def test_no_path_is_obeyed(name: str, tmp_path: Path) -> None:
         ran = ledger_audit(command, tmp_path / name)
         assert ran.code == 4
         assert is_safe(ran.err)
+
+
+@pytest.mark.parametrize("odd", ["file", "folder", "root", "match", "list"])
+def test_a_name_that_is_no_text_is_refused(odd: str, tmp_path: Path) -> None:
+    """The bytes of a name need be no UTF-8; the libraries that read columns cannot be told it."""
+    root = write_ledger(
+        read_lines(FIXTURES / "zoo" / "torch-ddp-correct" / "run"), tmp_path / "run"
+    )
+    folder = root / "attempt=0"
+    segment = next(folder.glob("samples-*-000000.*"))
+    arguments: list[str | Path] = ["diff", root]
+    if odd == "file":
+        segment.rename(folder / f"samples-r\udcff-000000{segment.suffix}")
+    elif odd == "folder":
+        folder.rename(root / "attempt=\udcff")
+    elif odd == "root":
+        arguments[1] = root.rename(tmp_path / "\udcff")
+    elif odd == "match":
+        segment.rename(tmp_path / "log\udcff.parquet")
+        arguments[1] = tmp_path / "log*.parquet"
+    else:
+        arguments = ["verify", root, "--manifest", tmp_path / "\udcff"]
+
+    ran = ledger_audit(*arguments)
+
+    assert 4 == ran.code
+    assert "no UTF-8" in ran.err
+    assert "try: rename it" in ran.err

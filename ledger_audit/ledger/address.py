@@ -10,7 +10,7 @@ import re
 from pathlib import Path, PosixPath
 from typing import Any, NoReturn
 
-from ledger_audit.errors import UsageError
+from ledger_audit.errors import UnreadableError, UsageError
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _OURS = "s3"
@@ -67,6 +67,24 @@ class Address(PosixPath):
 
     def __fspath__(self) -> str:
         raise self._refusal
+
+
+def check_name(path: str | os.PathLike[str]) -> None:
+    """
+    Refuse a path that the libraries which read columns cannot be told.
+
+    Raises:
+        UnreadableError: the bytes of its name are no UTF-8.
+    """
+    name = str(path)
+    if name.isascii():
+        return
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise UnreadableError(
+            f"{name}: the bytes of its name are no UTF-8", hint="rename it, and read it then"
+        ) from None
 
 
 def place_of(named: str | os.PathLike[str]) -> Path:

@@ -15,7 +15,7 @@ import polars as pl
 import pyarrow as pa
 
 from ledger_audit.errors import UnreadableError, VanishedError
-from ledger_audit.ledger import foreign, index, remote, store, wholeness
+from ledger_audit.ledger import footers, foreign, index, remote, store, wholeness
 from ledger_audit.ledger.address import Address
 from ledger_audit.ledger.ahead import together
 from ledger_audit.ledger.matching import located
@@ -253,7 +253,7 @@ def _replaced(sealed: Sequence[store.Segment], told: pa.Table) -> dict[Path, fro
     texts = told["replaces"]
     places = np.flatnonzero(texts.is_valid()).tolist()
     return {
-        sealed[place].path: index.replaced_names(sealed[place].path, {b"replaces": text.encode()})
+        sealed[place].path: footers.replaced_names(sealed[place].path, {b"replaces": text.encode()})
         for place, text in zip(places, texts.drop_null().to_pylist(), strict=True)
     }
 
@@ -272,7 +272,7 @@ def _alike(
             continue  # it does not count; those that do are in the same order
         wanted = next(counting, None)
         if columns is None:
-            index.check_columns(segment.path)
+            footers.check_columns(segment.path)
         runs.setdefault((segment.attempt, segment.table, columns), []).append(place)
     return runs.values()
 
@@ -326,11 +326,11 @@ def _open_segment(segment: store.Segment, opened: OpenRows, parts: _Parts) -> No
     if table.num_columns == 0:  # the writer died before it had written the schema
         return
     metadata = table.schema.metadata or {}
-    index.check_format(path, metadata)
-    run = index.text_of(metadata, b"run_id")
+    footers.check_format(path, metadata)
+    run = footers.text_of(metadata, b"run_id")
     if run is not None:
         parts.add_run(segment.attempt, run)
-    dropped = index.text_of(metadata, b"dropped")
+    dropped = footers.text_of(metadata, b"dropped")
     loaded = pl.from_arrow(table.replace_schema_metadata(None))  # it need not be text
     assert isinstance(loaded, pl.DataFrame)
     rows = _conformed(loaded.lazy().with_columns(pl.lit(str(path)).alias(_FILE)), segment)

@@ -18,7 +18,7 @@ from urllib.parse import unquote
 
 from ledger_audit.errors import UnreadableError
 from ledger_audit.ledger import remote
-from ledger_audit.ledger.address import Address, place_of
+from ledger_audit.ledger.address import Address, check_name, place_of
 
 Kind = Literal["parquet", "arrow", "jsonl", "csv", "tsv"]
 
@@ -241,6 +241,7 @@ def in_attempt(folder: Path) -> list[Segment]:
 
 
 def _segment(file: str, attempt: str, match: re.Match[str], size: int | None = None) -> Segment:
+    check_name(file)
     table: Literal["samples", "events"] = "samples" if match["table"] == "samples" else "events"
     return Segment(file, attempt, table, sys.intern(match["writer"]), int(match["number"]), size)
 
