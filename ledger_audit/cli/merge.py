@@ -67,7 +67,7 @@ def _question(head: dict[str, Any]) -> "Question | Comparison":
 
     command, inputs, options = head["of"], head["inputs"], head["options"]
     if command == "verify":
-        manifest = None if inputs["manifest"] is None else Path(inputs["manifest"])
+        manifest = None if inputs["manifest"] is None else place_of(inputs["manifest"])
         samples = {source: int(count) for source, count in options["samples"]}
         reading = Reading(**{name: options[name] for name in _WHOLE})
         ledger = tuple(place_of(root) for root in inputs["ledger"])

@@ -17,6 +17,8 @@ import pyarrow.json as pa_json
 import pyarrow.parquet as pq
 
 from ledger_audit.errors import UnreadableError
+from ledger_audit.ledger import remote
+from ledger_audit.ledger.address import Address
 from ledger_audit.ledger.delimited import check_names
 from ledger_audit.ledger.foreign import (
     ARROW_FILE_MAGIC,
@@ -49,7 +51,8 @@ def read_ids(
     Read a list of sample ids.
 
     Args:
-        path: the file; its suffix tells the format, and what is no table is one id a line.
+        path: the file, or its address; its suffix tells the format, and what is no table is one id
+            a line.
         column: of the ids, where the file has columns.
         source: of all ids; null: what the file's column `source` says, if it has one.
         id_type: of the ledger's ids; null: the ledger has none, and either type is right.
@@ -62,6 +65,15 @@ def read_ids(
     Raises:
         UnreadableError: the file is missing, damaged, empty, or holds something else than ids.
     """
+    if isinstance(path, Address):
+        with remote.copied(path) as copy:
+            listed = _read(copy, column, source, id_type)
+    else:
+        listed = _read(path, column, source, id_type)
+    return listed if keeps_repeats else listed.unique(maintain_order=True)
+
+
+def _read(path: Path, column: str, source: str | None, id_type: pl.DataType | None) -> pl.DataFrame:
     suffix = Path(path.stem).suffix if path.suffix.lower() == PACKED else path.suffix
     kind = kind_of(path) if suffix.lower() in SUFFIXES else "text"
     names = (column, *(("source",) if source is None else ()), *SPAN)
@@ -82,8 +94,7 @@ def read_ids(
         ) from problem
     row = "line" if kind == "text" else "row"
     checked = Checked(path, rows, row, is_text=kind in ("csv", "tsv", "text"))
-    listed = checked.listed(column, source, id_type)
-    return listed if keeps_repeats else listed.unique(maintain_order=True)
+    return checked.listed(column, source, id_type)
 
 
 def _check_file(path: Path) -> None:

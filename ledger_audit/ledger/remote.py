@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -283,3 +284,27 @@ def fetch(address: Address, size: int | None = None, *, last: int | None = None)
         if len(data) != size - start:
             raise OSError(f"only {len(data)} of {size - start} bytes came")
     return data
+
+
+@contextmanager
+def copied(address: Address) -> Iterator[Path]:
+    """
+    Give a copy of an object on this machine, for what reads local files; it is gone afterwards.
+
+    Raises:
+        UnreadableError: it is not there, or the server refused; what is raised of the copy is said
+            of the address.
+    """
+    with TemporaryDirectory(prefix="ledger-audit-") as folder:
+        copy = Path(folder) / (address.name or "list")
+        try:
+            copy.write_bytes(fetch(address))
+        except VanishedError as problem:
+            raise UnreadableError(
+                f"{address}: does not exist", hint="check the address"
+            ) from problem
+        try:
+            yield copy
+        except UnreadableError as problem:
+            said = problem.message.replace(str(copy), str(address))
+            raise UnreadableError(said, hint=problem.hint, details=problem.details) from problem

@@ -110,6 +110,39 @@ def test_pieces_of_an_address_are_merged(network: Network, tmp_path: Path) -> No
     assert network.count("GET", "list-type=2") == 2
 
 
+def test_answers_in_pieces_are_merged_at_an_address(network: Network, tmp_path: Path) -> None:
+    """`gate` and `diff` alike: two ledgers, and what their windows leave unmatched."""
+    control, run = there(f"{RUNS[0]}/control"), there(f"{RUNS[0]}/run")
+    for asked in (("gate", control, run), ("diff", run, "--before", "2", "--after", "2")):
+        pieces = [str(tmp_path / f"{asked[0]}-{number}") for number in (1, 2)]
+        for number, piece in enumerate(pieces, 1):
+            assert ledger_audit(*asked, "--bucket", f"{number}/2", "-o", piece).code == 0
+
+        merged = ledger_audit("merge", *pieces, "--format", "json")
+
+        assert merged.out == ledger_audit(*asked, "--format", "json").out
+    network.heal()
+
+
+def test_a_list_of_samples_may_be_at_an_address(store: Store, tmp_path: Path) -> None:
+    """It is read as it is from a disk; what is wrong with it is said of its address."""
+    run, ids = f"{FIXTURES}/zoo/{RUNS[0]}/run", "".join(f"{one}\n" for one in range(300))
+    local = tmp_path / "ids.txt"
+    local.write_text(ids)
+    (tmp_path / "torn.parquet").write_bytes(b"PAR1 and no more")
+    store.upload(tmp_path, "lists")
+    here = ledger_audit("verify", run, "--manifest", local, "--format", "json")
+    far = ledger_audit("verify", run, "--manifest", there("lists/ids.txt"), "--format", "json")
+
+    assert here.report["generations"] == far.report["generations"]
+    assert here.code == far.code
+    for name, says in (("no.txt", "does not exist"), ("torn.parquet", "")):
+        ran = ledger_audit("verify", run, "--manifest", there(f"lists/{name}"))
+        assert 4 == ran.code
+        assert f"{there(f'lists/{name}')}: {says}" in ran.err
+        assert "/tmp" not in ran.err
+
+
 def _alike(text: str, plan: str) -> str:
     return text.replace(there(""), "").replace(plan, "PLAN")
 
@@ -132,19 +165,6 @@ def test_other_addresses_are_refused_by_name(network: Network) -> None:
         ("plan", run, *PLANNED, "-o", far),
         ("plan", run, "--check", far),
         ("convert", f"{FIXTURES}/zoo/{RUNS[0]}/run", "-o", far),
-        (
-            "reference",
-            "listing",
-            far,
-            "--world-size",
-            "2",
-            "--micro-batch",
-            "2",
-            "--global-batch",
-            "4",
-            "-o",
-            "new",
-        ),
         ("init", run, "-o", far),
         ("diff", run, "--report", f"json={far}"),
         ("diff", run, "--contract", far),
