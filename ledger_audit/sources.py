@@ -23,6 +23,7 @@ from ledger_audit.ledger.id_lists import read_ids
 from ledger_audit.ledger.opening import open_ledger, same_id_type
 from ledger_audit.ledger.reader import Ledger
 from ledger_audit.ledger.recovery import still_unread
+from ledger_audit.ledger.remembered import Remembered
 from ledger_audit.ledger.schema import DIGEST_COLUMNS
 from ledger_audit.ledger.searching import Search as AllSamples
 from ledger_audit.ledger.tables import hash_frame
@@ -232,7 +233,7 @@ def source_of(ledger: Ledger, engine: Engine | None = None) -> Opened:
     opened = Opened(
         lineage=lineage,
         records=ledger.records,
-        tries=ledger.tries,
+        tries=Remembered(ledger.tries).tries,
         lookup=engine.lookup(ledger),
         has_commits=ledger.has_commits() or lineage.is_expected,
         hashed=hash_frame if ledger.stream is None else None,

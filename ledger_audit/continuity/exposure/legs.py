@@ -77,13 +77,16 @@ def legs_of(library: Library, place: int) -> Iterator[Leg]:
     begin = first if attempt.first_step is None else max(first, min(attempt.first_step, last))
     width = max(1, MOST_TRIES // max(1, len(attempt.everyone)))
     for start in range(begin, last + 1, width):
-        yield _leg(library, place, start if start > begin else first, min(start + width - 1, last))
+        at, end = start if start > begin else first, min(start + width - 1, last)
+        # windows ask to the end: what is asked for likewise is read once
+        tries = source.tries(attempt.label, at, None if until is None and end == last else end)
+        yield _leg(library, place, at, end, tries)
 
 
-def _leg(library: Library, place: int, first: int, last: int) -> Leg:
+def _leg(library: Library, place: int, first: int, last: int, tries: pl.DataFrame) -> Leg:
     source = library.archive.source
     attempt = source.lineage.chain[place]
-    tries = source.tries(attempt.label, first, last).unique(maintain_order=True)
+    tries = tries.filter(pl.col("step") <= last).unique(maintain_order=True)
     steps = steps_from(attempt, pl.DataFrame(schema=LEFT), tries, has_commits=source.has_commits)
     ends = tries.group_by("rank", "step").agg(
         is_odd=(pl.len() > 1) | (pl.col("kind") == "void").any(),
