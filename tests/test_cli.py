@@ -277,3 +277,21 @@ def test_a_report_replaces_no_link_and_no_pipe(tmp_path: Path) -> None:
     assert link.is_symlink()
     assert pipe.is_fifo()
     assert json.loads(target.read_text()) == json.loads(told[0])
+
+
+@pytest.mark.parametrize(("engine", "is_there"), [("local", False), ("spark", True)])
+def test_pandas_stays_out_of_the_process(engine: str, is_there: bool) -> None:
+    """Arrow imports it with its first array, if it is installed: time and memory for nothing."""
+    run = FIXTURES / "zoo" / "torch-ddp-correct" / "run"
+    code = f"""
+import os, sys
+sys.argv = ["ledger-audit", "diff", {str(run)!r}, "--stream={engine}"]
+leaves = lambda code: (sys.stdout.flush(), print(code, "pandas" in sys.modules), sys.stdout.flush())
+os._exit = leaves
+from ledger_audit.__main__ import main
+main()
+"""
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert told.stdout.splitlines()[-1].endswith(str(is_there))
+    assert "" == told.stderr

@@ -31,6 +31,9 @@ SUMS = {
 MOST_IDS = 1 << 20
 """Samples whose records are opened wherever they are, beyond which all records are read."""
 
+MOST_STRETCHES = 16
+"""Stretches of steps beyond which an attempt is sooner read from end to end."""
+
 _KNOWN = {**LEFT, "tokens": pl.Int64()}
 
 
@@ -117,13 +120,26 @@ def _opened(source: Source, part: Part, steps: pl.Series) -> _Opened:
         for place in range(len(source.lineage.chain))
     }
     side = _Opened(source, part, closed, {})
+    everything = pl.lit(value=True)
     rows = {
-        place: part.library.find(
-            Steps(side.label(place), 0, side.until(place), but), pl.lit(value=True)
+        place: pl.concat(
+            [part.library.find(steps, everything) for steps in _open_stretches(side, place)]
         )
-        for place, but in closed.items()
+        for place in closed
     }
     return replace(side, rows=rows)
+
+
+def _open_stretches(side: _Opened, place: int) -> list[Steps]:
+    """Give the steps of an attempt that are opened: few stretches, so that little else is read."""
+    label, until, but = side.label(place), side.until(place), side.closed[place]
+    edges = pl.concat([pl.Series([-1]), but, pl.Series([until + 1])])
+    ends = edges.filter((edges.diff() > 1).fill_null(value=False))
+    starts = edges.filter((edges.diff().shift(-1) > 1).fill_null(value=False))
+    gaps = [(one + 1, other - 1) for one, other in zip(starts, ends, strict=True)]
+    if not 0 < len(gaps) <= MOST_STRETCHES:
+        return [Steps(label, 0, until, but)]
+    return [Steps(label, first, last, but.clear()) for first, last in gaps]
 
 
 def _is_counted(side: _Opened, place: int) -> pl.DataFrame:
