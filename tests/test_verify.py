@@ -445,6 +445,9 @@ def test_the_method_does_not_show(
     assert plain == told(root)
     monkeypatch.setattr(repeats, "FEWEST", 1)
     assert plain == told(root, memory=50 * repeats.BYTES)
+    monkeypatch.setattr(uses, "_MANY", 0)  # many buckets in memory, too
+    assert plain == told(root)
+    assert plain == told(root, memory=50 * repeats.BYTES)
 
 
 def test_the_number_of_threads_does_not_show(tmp_path: Path) -> None:

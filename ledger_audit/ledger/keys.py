@@ -1,11 +1,13 @@
 """
 Holds hundreds of millions of 64-bit keys, and finds those that come more than once.
 
-Keys that do not fit into memory lie on disk, in buckets that do: equal keys are in one bucket.
+Equal keys are in one bucket. Small buckets are sorted sooner than all keys at once, and several at
+a time; keys that do not fit into memory lie on disk, in buckets that do.
 """
 
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from threading import Lock
@@ -29,8 +31,8 @@ _FLUSHED = 1 << 16
 class Keys:
     """Keys, bucket by bucket; the bucket of a key is what its first bits say."""
 
-    def __init__(self, buckets: int) -> None:
-        """Hold keys in memory where there is one bucket, else in one file for each."""
+    def __init__(self, buckets: int, *, on_disk: bool) -> None:
+        """Hold keys in memory, or in one file for each bucket."""
         self._bits = (buckets - 1).bit_length()
         self._waiting: list[list[U64]] = [[] for _ in range(1 << self._bits)]
         self._held = [0] * len(self._waiting)
@@ -38,7 +40,7 @@ class Keys:
         self._lock = Lock()
         self._open = ExitStack()
         self._folder: Path | None = None
-        if self._bits:
+        if on_disk:
             made = tempfile.TemporaryDirectory(prefix="ledger-audit-")
             self._folder = Path(self._open.enter_context(made))
 
@@ -75,6 +77,9 @@ class Keys:
 
     def ordered(self) -> Iterator[U64]:
         """Give the keys of each bucket in their order, repeats included."""
+        if self._folder is None and not all(self._is_sorted):
+            with ThreadPoolExecutor(pl.thread_pool_size()) as pool:
+                list(pool.map(self.of, range(self.buckets)))
         for bucket in range(self.buckets):
             yield self.of(bucket)
 
@@ -112,9 +117,11 @@ class Keys:
 
     def _wait(self, bucket: int, part: U64) -> None:
         self._waiting[bucket].append(part)
-        self._held[bucket] += len(part)
         path = self._path(bucket)
-        if path is not None and self._held[bucket] >= _FLUSHED:
+        if path is None:
+            return
+        self._held[bucket] += len(part)
+        if self._held[bucket] >= _FLUSHED:
             self._write(path, "ab", self._waiting[bucket])
             self._waiting[bucket], self._held[bucket] = [], 0
 

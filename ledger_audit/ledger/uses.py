@@ -26,6 +26,8 @@ _DENSE = 16
 """Ids a record, over all passes, beyond which they are not dense."""
 _EPOCH, _SOURCE = 0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F
 """Seeds that make an id of one pass another key than the same id of another."""
+_MANY, _SMALL = 1 << 20, 1 << 8
+"""Uses from which on keys in memory are sorted in buckets, and how many of these there are."""
 _SHARE = 4
 """A fourth of the memory is for what was used: batches, and what is sorted, need the rest."""
 
@@ -164,8 +166,11 @@ class Hashes:
         buckets = 1
         while rows * 8 * _SHARE > memory * buckets and buckets < 1 << 12:
             buckets *= 2
+        on_disk = buckets > 1
+        if not on_disk and rows > _MANY:
+            buckets = _SMALL
         self._open = ExitStack()
-        self._keys = self._open.enter_context(Keys(buckets))
+        self._keys = self._open.enter_context(Keys(buckets, on_disk=on_disk))
 
     def see(self, of: Pass, batch: pl.DataFrame) -> None:  # noqa: ARG002  # the key tells it
         """Note the uses of samples."""
@@ -180,9 +185,19 @@ class Hashes:
 
     def suspects(self, records: int, most: int) -> Iterator[pl.Expr]:  # noqa: ARG002
         """Give the keys that records share."""
+        waiting = [repeated(np.empty(0, np.uint64))]
+        uses = 0
         for keys in self._keys.ordered():
-            found = repeated(keys)
-            yield from _chunks(found["key"].to_numpy(), found["n"].to_numpy(), most, self.key)
+            waiting.append(repeated(keys))
+            uses += int(waiting[-1]["n"].sum())
+            if uses >= most:  # each look reads everything: few of a bucket wait for others
+                yield from self._shared(waiting, most)
+                waiting, uses = waiting[:1], 0
+        yield from self._shared(waiting, most)
+
+    def _shared(self, found: list[pl.DataFrame], most: int) -> Iterator[pl.Expr]:
+        rows = pl.concat(found)
+        yield from _chunks(rows["key"].to_numpy(), rows["n"].to_numpy(), most, self.key)
 
     def met(self, of: Pass, listed: pl.Series, most: int) -> Met:
         """Compare the uses of a pass with a list of ids."""
@@ -204,9 +219,10 @@ class Hashes:
         if not len(keys):
             return are_used
         of_bucket = self._keys.bucket_of(keys)
-        for bucket, used in enumerate(self._keys.ordered()):
-            own = np.flatnonzero(of_bucket == bucket)
-            are_used[own] = among(keys[own], used)
+        ends = np.cumsum(np.bincount(of_bucket, minlength=self._keys.buckets))
+        own = np.split(np.argsort(of_bucket, kind="stable"), ends[:-1])
+        for places, used in zip(own, self._keys.ordered(), strict=True):
+            are_used[places] = among(keys[places], used)
         return are_used
 
 
