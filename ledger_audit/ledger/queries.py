@@ -19,6 +19,20 @@ def collect(frame: pl.LazyFrame, name: str, *, streams: bool = False) -> pl.Data
         return frame.collect(engine="streaming" if streams else "in-memory")
 
 
+def gathered(frame: pl.LazyFrame, name: str) -> pl.DataFrame:
+    """
+    Run a query that keeps few of the rows that it reads, and hold nothing but these.
+
+    Text is not copied by a filter: one row would keep alive all that was read together with it.
+    """
+    found = collect(frame, name, streams=True)
+    return found.with_columns(
+        pl.Series(one.name, one.to_arrow(compat_level=pl.CompatLevel.oldest()))
+        for one in found
+        if one.dtype == pl.String
+    )
+
+
 @contextmanager
 def readable(name: str) -> Iterator[None]:
     """Let what goes wrong in a query be said of the ledger that it reads."""
