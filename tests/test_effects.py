@@ -182,7 +182,8 @@ def test_every_column_and_effect_is_in_the_docs() -> None:
 def test_a_file_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
     """The error names the option; what stood there before stays."""
     run = ZOO / "torch-ddp-double-failure" / "run"
-    ran = ledger_audit("verify", run, "--effects", tmp_path / "no" / "such")
+    for path in (tmp_path / "no" / "such", tmp_path / "\udcff"):
+        ran = ledger_audit("verify", run, "--effects", path)
 
-    assert (2, "") == (ran.code, ran.out)
-    assert "--effects: cannot write" in ran.err
+        assert (2, "") == (ran.code, ran.out)
+        assert "--effects: cannot write" in ran.err

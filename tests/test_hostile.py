@@ -130,7 +130,7 @@ def test_no_path_is_obeyed(name: str, tmp_path: Path) -> None:
         assert is_safe(ran.err)
 
 
-@pytest.mark.parametrize("odd", ["file", "folder", "root", "match", "list"])
+@pytest.mark.parametrize("odd", ["file", "folder", "root", "match"])
 def test_a_name_that_is_no_text_is_refused(odd: str, tmp_path: Path) -> None:
     """The bytes of a name need be no UTF-8; the libraries that read columns cannot be told it."""
     root = write_ledger(
@@ -145,14 +145,13 @@ def test_a_name_that_is_no_text_is_refused(odd: str, tmp_path: Path) -> None:
         folder.rename(root / "attempt=\udcff")
     elif odd == "root":
         arguments[1] = root.rename(tmp_path / "\udcff")
-    elif odd == "match":
+    else:
         segment.rename(tmp_path / "log\udcff.parquet")
         arguments[1] = tmp_path / "log*.parquet"
-    else:
-        arguments = ["verify", root, "--manifest", tmp_path / "\udcff"]
 
     ran = ledger_audit(*arguments)
 
     assert 4 == ran.code
-    assert "no UTF-8" in ran.err
-    assert "try: rename it" in ran.err
+    assert "utf-8" in ran.err.lower()
+    assert "\\udcff" in ran.err
+    assert "try: " in ran.err

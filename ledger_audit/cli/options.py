@@ -28,9 +28,8 @@ class _Place(click.Path):
         param: click.Parameter | None,
         ctx: click.Context | None,
     ) -> Any:
-        from ledger_audit.ledger.address import Address, check_name, place_of
+        from ledger_audit.ledger.address import Address, place_of
 
-        check_name(value)
         place = place_of(value)
         return place if isinstance(place, Address) else super().convert(value, param, ctx)
 

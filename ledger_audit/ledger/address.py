@@ -76,15 +76,22 @@ def check_name(path: str | os.PathLike[str]) -> None:
     Raises:
         UnreadableError: the bytes of its name are no UTF-8.
     """
+    if not is_text(path):
+        raise UnreadableError(
+            f"{path}: the bytes of its name are no UTF-8", hint="rename it, and read it then"
+        )
+
+
+def is_text(path: str | os.PathLike[str]) -> bool:
+    """Tell whether the bytes of a path's name are UTF-8."""
     name = str(path)
     if name.isascii():
-        return
+        return True
     try:
         name.encode()
     except UnicodeEncodeError:
-        raise UnreadableError(
-            f"{name}: the bytes of its name are no UTF-8", hint="rename it, and read it then"
-        ) from None
+        return False
+    return True
 
 
 def place_of(named: str | os.PathLike[str]) -> Path:

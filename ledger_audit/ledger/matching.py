@@ -12,7 +12,7 @@ from fnmatch import translate
 from pathlib import Path
 
 from ledger_audit.errors import UnreadableError
-from ledger_audit.ledger.address import Address, check_name
+from ledger_audit.ledger.address import Address
 from ledger_audit.ledger.store import natural
 
 MOST_MATCHES = 1 << 17
@@ -59,8 +59,6 @@ def located(root: Path) -> list[Path]:
             f"{root}: does not exist, and matches nothing as a pattern",
             hint="check the path; quote a pattern, so that the shell leaves it alone",
         )
-    for one in found:
-        check_name(one)
     return sorted(found, key=natural)
 
 

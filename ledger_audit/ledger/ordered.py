@@ -8,6 +8,7 @@ from pathlib import Path
 import polars as pl
 
 from ledger_audit.errors import UsageError
+from ledger_audit.ledger.address import is_text
 
 _GROUP = 1 << 17
 """Rows of a row group."""
@@ -26,6 +27,11 @@ def write_ordered(path: Path, parts: Iterable[pl.DataFrame], key: Sequence[str],
     Raises:
         UsageError: the folder is not there or cannot be written to.
     """
+    if not is_text(path):
+        raise UsageError(
+            f"{flag}: cannot write {path}: the bytes of its name are no UTF-8",
+            hint="give it another name",
+        )
     try:
         with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as folder:
             scratch = Path(folder)

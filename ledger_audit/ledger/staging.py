@@ -9,6 +9,7 @@ from secrets import token_hex
 from urllib.parse import unquote
 
 from ledger_audit.errors import UsageError
+from ledger_audit.ledger.address import is_text
 
 
 def check_target(target: Path, labels: set[str]) -> None:
@@ -22,7 +23,7 @@ def check_target(target: Path, labels: set[str]) -> None:
     Raises:
         UsageError: it is no ledger, or it has such an attempt already.
     """
-    if not _is_text(target):
+    if not is_text(target.absolute()):
         raise UsageError(
             f"{target}: the name is no UTF-8, which Parquet's writer asks for",
             hint="name the ledger, and the folders that it is in, in UTF-8",
@@ -47,14 +48,6 @@ def check_target(target: Path, labels: set[str]) -> None:
             f"{target}: has the attempt {twice[0]} already, and nothing is overwritten",
             hint="give another label with --attempt, or name a new ledger",
         )
-
-
-def _is_text(path: Path) -> bool:
-    try:
-        str(path.absolute()).encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 @contextmanager
