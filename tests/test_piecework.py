@@ -129,10 +129,10 @@ def test_what_flags_say_goes_with_a_piece(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "folder", ANY_RUNS, ids=lambda one: f"{one.parent.parent.name}/{one.parent.name}"
+    "folder", ANY_RUNS[::2], ids=lambda one: f"{one.parent.parent.name}/{one.parent.name}"
 )
 def test_a_diff_in_pieces_is_a_diff(folder: Path, tmp_path: Path) -> None:
-    """Of any run, with windows that leave something to look up."""
+    """Of every second run, with windows that leave something to look up."""
     number = len(folder.parent.name)
     same(("diff", folder, *NARROW), tmp_path, number % 4 + 1)
 
