@@ -6,7 +6,7 @@ unmatched of them. The report of all pieces is that of one process, byte for byt
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import Any, Literal
 import polars as pl
 
 from ledger_audit import audit, sources
+from ledger_audit.audit import Tell
 from ledger_audit.continuity.contract import Contract
 from ledger_audit.continuity.judging import judge
 from ledger_audit.continuity.settling import may_settle
@@ -28,9 +29,6 @@ from ledger_audit.ledger.lookups import Noted, Noting
 from ledger_audit.ledger.pieces import Answer, read_pieces
 from ledger_audit.libraries import LOCAL, library_of
 from ledger_audit.model import Reading, Report
-
-Tell = Callable[[str], None]
-"""Takes a few words on what is being done now."""
 
 Tables = dict[str, pl.DataFrame]
 """Of a piece, by their names."""

@@ -5,17 +5,16 @@ from collections.abc import Mapping, Sequence
 import polars as pl
 
 from ledger_audit.continuity.exposure.amounts import (
-    NEED,
     amounts_from,
     amounts_of,
     check_tables,
     frames_of,
     nothing_counted,
     outline,
+    records_in,
 )
 from ledger_audit.continuity.exposure.counting import Asked
 from ledger_audit.continuity.summing import MOST_AGAIN, Both, Repeated, Tally, both_used
-from ledger_audit.errors import UnreadableError
 
 SIDES = ("control", "run")
 
@@ -77,12 +76,9 @@ def _tally(
             if table.startswith(f"{side}-")
         }
         check_tables(own, wanted, name)
-        again = own["again"]["records"]
-        if len(again) != 1 or again.null_count():
-            raise UnreadableError(f"{name}: 'again' is not one number", hint=NEED)
         amounts.append(amounts_from(own, name))
         ids.append(own["repeated"]["sample_id"])
-        records += int(again[0])
+        records += records_in(own, "again", name)
     if records > MOST_AGAIN:
         return Tally(tuple(amounts), None)
     return Tally(tuple(amounts), Repeated(pl.concat(ids).unique().sort(), records))

@@ -134,8 +134,8 @@ def _open_stretches(side: _Opened, place: int) -> list[Steps]:
     """Give the steps of an attempt that are opened: few stretches, so that little else is read."""
     label, until, but = side.label(place), side.until(place), side.closed[place]
     edges = pl.concat([pl.Series([-1]), but, pl.Series([until + 1])])
-    ends = edges.filter((edges.diff() > 1).fill_null(value=False))
-    starts = edges.filter((edges.diff().shift(-1) > 1).fill_null(value=False))
+    is_after = (edges.diff() > 1).fill_null(value=False)
+    starts, ends = edges.filter(is_after.shift(-1, fill_value=False)), edges.filter(is_after)
     gaps = [(one + 1, other - 1) for one, other in zip(starts, ends, strict=True)]
     if not 0 < len(gaps) <= MOST_STRETCHES:
         return [Steps(label, 0, until, but)]

@@ -1,7 +1,5 @@
 """Writes a table in an order of its own, of parts that come in none."""
 
-import os
-import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -9,6 +7,7 @@ import polars as pl
 
 from ledger_audit.errors import UsageError
 from ledger_audit.ledger.address import is_text
+from ledger_audit.ledger.staging import put_whole
 
 _GROUP = 1 << 17
 """Rows of a row group."""
@@ -32,20 +31,10 @@ def write_ordered(path: Path, parts: Iterable[pl.DataFrame], key: Sequence[str],
             f"{flag}: cannot write {path}: the bytes of its name are no UTF-8",
             hint="give it another name",
         )
-    try:
-        with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as folder:
-            scratch = Path(folder)
-            files = []
-            for number, part in enumerate(parts):
-                files.append(scratch / f"{number}.arrow")
-                part.write_ipc(files[-1])
-            whole = scratch / "whole"
-            rows = pl.scan_ipc(files).sort(list(key), nulls_last=False)
-            rows.sink_parquet(whole, compression="zstd", row_group_size=_GROUP)
-            whole.chmod(0o644)
-            os.replace(whole, path)
-    except OSError as problem:
-        raise UsageError(
-            f"{flag}: cannot write {path}: {problem.strerror}",
-            hint="name a file in a folder that exists and may be written to",
-        ) from problem
+    with put_whole(path, flag) as whole:
+        files = []
+        for number, part in enumerate(parts):
+            files.append(whole.with_name(f"{number}.arrow"))
+            part.write_ipc(files[-1])
+        rows = pl.scan_ipc(files).sort(list(key), nulls_last=False)
+        rows.sink_parquet(whole, compression="zstd", row_group_size=_GROUP)

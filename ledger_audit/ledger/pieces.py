@@ -6,8 +6,6 @@ A piece is a zip archive: `head.json` says of what it is, and each table is an A
 
 import io
 import json
-import os
-import tempfile
 import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +15,7 @@ from typing import Any
 import polars as pl
 
 from ledger_audit.errors import UnreadableError, UsageError
+from ledger_audit.ledger.staging import put_whole
 
 SCHEMA = "ledger-audit/piece/1"
 _HEAD, _TABLE = "head.json", ".arrow"
@@ -43,25 +42,13 @@ def write_piece(path: Path, head: Mapping[str, Any], tables: Mapping[str, pl.Dat
     Raises:
         UsageError: the folder is not there or cannot be written to.
     """
-    try:
-        handle, part = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(handle, "wb") as file, zipfile.ZipFile(file, "w") as archive:
-                told = json.dumps({"schema": SCHEMA, **head}, sort_keys=True, ensure_ascii=True)
-                archive.writestr(zipfile.ZipInfo(_HEAD), told)
-                for name, table in tables.items():
-                    packed = io.BytesIO()
-                    table.write_ipc(packed, compression="zstd")
-                    archive.writestr(zipfile.ZipInfo(f"{name}{_TABLE}"), packed.getvalue())
-            Path(part).chmod(0o644)
-            Path(part).replace(path)
-        finally:
-            Path(part).unlink(missing_ok=True)
-    except OSError as problem:
-        raise UsageError(
-            f"--output: cannot write {path}: {problem.strerror}",
-            hint="name a file in a folder that exists and may be written to",
-        ) from problem
+    with put_whole(path, "--output") as whole, zipfile.ZipFile(whole, "w") as archive:
+        told = json.dumps({"schema": SCHEMA, **head}, sort_keys=True, ensure_ascii=True)
+        archive.writestr(zipfile.ZipInfo(_HEAD), told)
+        for name, table in tables.items():
+            packed = io.BytesIO()
+            table.write_ipc(packed, compression="zstd")
+            archive.writestr(zipfile.ZipInfo(f"{name}{_TABLE}"), packed.getvalue())
 
 
 def read_piece(path: Path) -> tuple[dict[str, Any], dict[str, pl.DataFrame]]:

@@ -1,4 +1,4 @@
-"""Puts attempts into a ledger whole or not at all, and never over something that is there."""
+"""Puts things in their place whole or not at all; an attempt never over one that is there."""
 
 import os
 import shutil
@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from secrets import token_hex
+from tempfile import TemporaryDirectory
 from urllib.parse import unquote
 
 from ledger_audit.errors import UsageError
@@ -48,6 +49,31 @@ def check_target(target: Path, labels: set[str]) -> None:
             f"{target}: has the attempt {twice[0]} already, and nothing is overwritten",
             hint="give another label with --attempt, or name a new ledger",
         )
+
+
+@contextmanager
+def put_whole(path: Path, flag: str) -> Iterator[Path]:
+    """
+    Give a file in a hidden folder to write, which is then put in the place of another, or is gone.
+
+    Args:
+        path: of the file that is to be there, whole or not at all.
+        flag: the option that named it, for messages.
+
+    Raises:
+        UsageError: the folder is not there or cannot be written to.
+    """
+    try:
+        with TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as folder:
+            whole = Path(folder) / "whole"
+            yield whole
+            whole.chmod(0o644)
+            whole.replace(path)
+    except OSError as problem:
+        raise UsageError(
+            f"{flag}: cannot write {path}: {problem.strerror}",
+            hint="name a file in a folder that exists and may be written to",
+        ) from problem
 
 
 @contextmanager

@@ -216,11 +216,21 @@ def amounts_from(frames: Mapping[str, pl.DataFrame], name: str) -> Amounts:
         UnreadableError: a table is missing, or has other columns or types.
     """
     check_tables(frames, TABLES, name)
-    records = frames["records"]["records"]
-    if len(records) != 1 or records.null_count():
-        raise UnreadableError(f"{name}: 'records' is not one number", hint=NEED)
     counts, used, odd = (frames[one] for one in ("counts", "used", "odd"))
-    return Amounts(counts, used, odd, int(records[0]), frames["state"])
+    return Amounts(counts, used, odd, records_in(frames, "records", name), frames["state"])
+
+
+def records_in(frames: Mapping[str, pl.DataFrame], table: str, name: str) -> int:
+    """
+    Read a table that is one number of records.
+
+    Raises:
+        UnreadableError: it is not.
+    """
+    records = frames[table]["records"]
+    if len(records) != 1 or records.null_count():
+        raise UnreadableError(f"{name}: {table!r} is not one number", hint=NEED)
+    return int(records[0])
 
 
 def check_tables(

@@ -21,12 +21,14 @@ from ledger_audit.model.exposure import Fate, Generation
 
 FATES: tuple[Fate, ...] = ("void", "uncommitted", "rolled-back")
 
+_LOST = [fate.replace("-", "_") for fate in FATES]
+
 EFFECTS = {
     "source": pl.String(),
     "epoch": pl.Int32(),
     "promised": pl.Int64(),
     "uses": pl.Int64(),
-    **{fate.replace("-", "_"): pl.List(pl.String()) for fate in FATES},
+    **dict.fromkeys(_LOST, pl.List(pl.String())),
     "is_listed": pl.Boolean(),
     "effect": pl.String(),
 }
@@ -36,9 +38,6 @@ document in parts, the most that any of its tokens was); the attempts whose reco
 weights that are left, by fate; whether a list holds it (null: there is none); and what that comes
 to: `again`, `fewer`, `never`, or `none` where it was used as often as promised.
 """
-
-
-_LOST = [fate.replace("-", "_") for fate in FATES]
 
 
 @dataclass(frozen=True)
